@@ -1,0 +1,35 @@
+//! The control plane of hotspare: replicated state, planner, failure detector, Raft and peer transport.
+//!
+//! A small Raft group decides which node is the active of each partition and which nodes stand by. The pure
+//! rooms ([`state`], [`planner`], [`detector`]) know no clock, no socket and no task: facts and the time come
+//! in, commands and verdicts go out. `raft/` is the only place that names openraft, `transport/` the only one
+//! with sockets, and `agent/` wires them together behind the handle [`Cluster`].
+
+mod agent;
+mod assignment;
+mod detector;
+mod disk;
+mod history;
+mod identity;
+mod ids;
+mod options;
+mod planner;
+mod raft;
+mod report;
+mod state;
+mod transport;
+mod view;
+
+pub use agent::{Cluster, HandOver, StartError};
+pub use assignment::{Assignment, Assignments, Order};
+pub use history::{
+    CandidateReason, EventKind, EventResult, Evidence, HistoryEvent, NodeRef, PassedOver, Phases,
+    Reason, WallTime,
+};
+pub use identity::{Identity, IdentityError};
+pub use ids::{Epoch, NodeId, Offset, PartitionId, Slot};
+pub use options::{Options, Settings};
+pub use report::{
+    NodeReport, PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport, Replicas, Role,
+};
+pub use view::{Liveness, NodeView, PartitionView, View, WithheldView};

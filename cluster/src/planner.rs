@@ -1,0 +1,473 @@
+//! What is to be done: a pure function of facts, replicated state and time.
+//!
+//! Only the Raft leader asks. All orders that follow from one death come in one plan, so that they are committed
+//! together. Lag never makes a replica ineligible: promotion applies the changelog to its end first.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::detector::{Cause, Moment, Verdict, ms_between};
+use crate::history::{EventKind, Evidence, PassedOver, Phases, Reason, WallTime};
+use crate::ids::{Epoch, NodeId, PartitionId};
+use crate::options::Settings;
+use crate::report::{NodeReport, Role};
+use crate::state::{Command, OrderCommand, Partition, Stage, State};
+use crate::view::Liveness;
+
+mod candidates;
+mod placement;
+#[cfg(test)]
+mod tests;
+
+use candidates::{Choice, choose};
+
+/// Commands in one plan; what is left follows in the next.
+const COMMANDS_MAX: usize = 2_000;
+
+/// What the leader knows at this moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) now: Moment,
+    pub(crate) wall: WallTime,
+    /// The leader.
+    pub(crate) me: NodeId,
+    pub(crate) leader_since: Moment,
+    /// Since when nothing failed and nothing was missing.
+    pub(crate) calm_since: Moment,
+    pub(crate) partitions_of_input: Option<u32>,
+    pub(crate) standbys: u32,
+    pub(crate) promote_retry_after: Duration,
+    pub(crate) nodes: BTreeMap<NodeId, NodeFacts<'a>>,
+    /// When this leader first saw the newest order of a partition.
+    pub(crate) ordered_at: &'a BTreeMap<PartitionId, (Epoch, Moment)>,
+    /// Since when a decision is withheld.
+    pub(crate) withheld_since: &'a BTreeMap<PartitionId, Moment>,
+}
+
+/// What the leader knows of one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeFacts<'a> {
+    pub(crate) liveness: Liveness,
+    /// The process last heard of.
+    pub(crate) incarnation: Option<u64>,
+    pub(crate) report: Option<&'a NodeReport>,
+    pub(crate) replicas_here: bool,
+    pub(crate) nofailover: bool,
+    pub(crate) address: String,
+    pub(crate) zone: String,
+    /// Verdicts on its processes, present and past.
+    pub(crate) verdicts: Vec<&'a Verdict>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub(crate) struct Plan {
+    /// To be committed together.
+    pub(crate) commands: Vec<Command>,
+    /// From when the time of each order counts.
+    pub(crate) last_signs: BTreeMap<(PartitionId, Epoch), Moment>,
+    /// What would be done, but for a reason.
+    pub(crate) withheld: Vec<Withheld>,
+    /// What an operator must look at.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Plan {
+    /// The same plan when nothing can be committed: every order is withheld.
+    pub(crate) fn without_quorum(mut self) -> Self {
+        for command in std::mem::take(&mut self.commands) {
+            if let Command::Order(order) = command {
+                let (partition, candidates) = (order.partition, order.passed_over);
+                self.withheld.push(Withheld {
+                    partition,
+                    reason: "no_quorum",
+                    remaining: None,
+                    candidates,
+                });
+            }
+        }
+        self
+    }
+}
+
+/// A decision that is withheld.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Withheld {
+    pub(crate) partition: PartitionId,
+    /// `no_candidate`, `antiflap` or `no_quorum`.
+    pub(crate) reason: &'static str,
+    pub(crate) remaining: Option<Duration>,
+    pub(crate) candidates: Vec<PassedOver>,
+}
+
+/// Why a partition needs a new order.
+#[derive(Clone, Debug)]
+pub(crate) struct Need {
+    pub(crate) kind: EventKind,
+    pub(crate) reason: Reason,
+    /// The verdict on the active, if that is why.
+    verdict: Option<Verdict>,
+    /// Death is proved, not only believed.
+    proved: bool,
+}
+
+impl Need {
+    fn new(kind: EventKind, reason: Reason) -> Self {
+        Self {
+            kind,
+            reason,
+            verdict: None,
+            proved: false,
+        }
+    }
+}
+
+/// Decides. The same facts and state give the same plan always.
+pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Plan {
+    let mut plan = Plan::default();
+    register(facts, state, &mut plan);
+    count_partitions(facts, state, settings, &mut plan);
+    let mut loads = Loads::of(state);
+    for (partition, entry) in &state.partitions {
+        let Some(need) = need(facts, state, *partition, entry, settings) else {
+            continue;
+        };
+        if let Some(remaining) = antiflap(facts, entry, &need, settings) {
+            let candidates = choose(facts, state, *partition, entry, &need, &loads).passed_over;
+            let remaining = Some(remaining);
+            plan.withheld.push(Withheld {
+                partition: *partition,
+                reason: "antiflap",
+                remaining,
+                candidates,
+            });
+            continue;
+        }
+        let choice = choose(facts, state, *partition, entry, &need, &loads);
+        order(
+            facts, *partition, entry, need, choice, settings, &mut loads, &mut plan,
+        );
+    }
+    let busy = plan.commands.iter().any(|c| matches!(c, Command::Order(_)));
+    if !busy {
+        placement::standbys(facts, state, settings, &mut loads, &mut plan);
+    }
+    if plan.commands.is_empty() && plan.withheld.is_empty() {
+        placement::rebalance(facts, state, settings, &loads, &mut plan);
+    }
+    plan.commands.truncate(COMMANDS_MAX);
+    plan
+}
+
+/// How many replicas each node has, counting what this plan has ordered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads {
+    actives: BTreeMap<NodeId, usize>,
+    standbys: BTreeMap<NodeId, usize>,
+}
+
+impl Loads {
+    fn of(state: &State) -> Self {
+        let mut loads = Self::default();
+        for entry in state.partitions.values() {
+            if let Some(active) = entry.active {
+                *loads.actives.entry(active).or_default() += 1;
+            }
+            for standby in &entry.standbys {
+                *loads.standbys.entry(*standby).or_default() += 1;
+            }
+        }
+        loads
+    }
+
+    fn actives(&self, node: NodeId) -> usize {
+        self.actives.get(&node).copied().unwrap_or(0)
+    }
+
+    fn all(&self, node: NodeId) -> usize {
+        self.actives(node) + self.standbys.get(&node).copied().unwrap_or(0)
+    }
+
+    fn moved(&mut self, from: Option<NodeId>, to: NodeId) {
+        if let Some(count) = from.and_then(|node| self.actives.get_mut(&node)) {
+            *count = count.saturating_sub(1);
+        }
+        *self.actives.entry(to).or_default() += 1;
+    }
+
+    fn added(&mut self, standby: NodeId) {
+        *self.standbys.entry(standby).or_default() += 1;
+    }
+}
+
+/// New processes, addresses and zones become known to all.
+fn register(facts: &Facts<'_>, state: &State, plan: &mut Plan) {
+    for (id, node) in &state.nodes {
+        let Some(seen) = facts.nodes.get(id) else {
+            continue;
+        };
+        let (Liveness::Live, Some(incarnation)) = (seen.liveness, seen.incarnation) else {
+            continue;
+        };
+        if node.incarnation != incarnation || node.address != seen.address || node.zone != seen.zone
+        {
+            let (address, zone) = (seen.address.clone(), seen.zone.clone());
+            plan.commands.push(Command::NodeUp {
+                node: *id,
+                incarnation,
+                address,
+                zone,
+            });
+        }
+    }
+}
+
+/// The partitions of a new cluster are created and given to nodes at once.
+fn count_partitions(facts: &Facts<'_>, state: &State, settings: &Settings, plan: &mut Plan) {
+    let Some(count) = facts.partitions_of_input else {
+        return;
+    };
+    if !state.partitions.is_empty() {
+        let known = state.partitions.len();
+        if count as usize != known {
+            plan.problems.push(format!(
+                "the input topic has {count} partitions, this cluster was made for {known}; the others are not read. \
+                 Repair: make a new cluster for the new number"
+            ));
+        }
+        return;
+    }
+    if count > crate::state::PARTITIONS_MAX {
+        plan.problems.push(format!(
+            "the input topic has {count} partitions, more than {}",
+            crate::state::PARTITIONS_MAX
+        ));
+        return;
+    }
+    let all_there = state.nodes.keys().all(|id| {
+        facts
+            .nodes
+            .get(id)
+            .is_some_and(|n| n.liveness == Liveness::Live)
+    });
+    let waited = facts.now.saturating_sub(facts.leader_since) >= settings.placement_wait;
+    if count == 0 || !(all_there || waited) {
+        return;
+    }
+    plan.commands.push(Command::CreatePartitions { count });
+    placement::initial(facts, state, count, settings, plan);
+}
+
+/// Whether a partition needs a new order, and why.
+fn need(
+    facts: &Facts<'_>,
+    state: &State,
+    partition: PartitionId,
+    entry: &Partition,
+    settings: &Settings,
+) -> Option<Need> {
+    let Some(active) = entry.active else {
+        let first = entry.epoch == Epoch(0);
+        let (kind, reason) = if first {
+            (EventKind::Initial, Reason::Initial)
+        } else {
+            (EventKind::Failover, Reason::ProcessDead)
+        };
+        return Some(Need {
+            proved: true,
+            ..Need::new(kind, reason)
+        });
+    };
+    let seen = facts.nodes.get(&active)?;
+    let verdict = |incarnation: u64| {
+        let known = seen
+            .verdicts
+            .iter()
+            .find(|v| v.incarnation == incarnation || incarnation == 0);
+        known.map(|v| (*v).clone())
+    };
+    match seen.liveness {
+        Liveness::Dead | Liveness::Stopped => {
+            let verdict = verdict(entry.active_incarnation).or_else(|| verdict(0));
+            let silent = verdict.as_ref().is_some_and(|v| v.cause == Cause::Silent);
+            let reason = if silent {
+                Reason::Silent
+            } else {
+                Reason::ProcessDead
+            };
+            return Some(Need {
+                kind: EventKind::Failover,
+                reason,
+                verdict,
+                proved: !silent,
+            });
+        }
+        Liveness::Unknown | Liveness::Suspect => return None,
+        Liveness::Live => {}
+    }
+    if seen
+        .incarnation
+        .is_some_and(|i| i != entry.active_incarnation)
+    {
+        let verdict = verdict(entry.active_incarnation);
+        return Some(Need {
+            kind: EventKind::Failover,
+            reason: Reason::ProcessDead,
+            verdict,
+            proved: true,
+        });
+    }
+    if entry.floor >= entry.epoch || entry.stage == Stage::Superseded {
+        return Some(Need::new(EventKind::Failover, Reason::EpochJump));
+    }
+    let failed = match entry.stage {
+        Stage::Failed { .. } => true,
+        Stage::Ordered => {
+            let since = facts
+                .ordered_at
+                .get(&partition)
+                .filter(|(epoch, _)| *epoch == entry.epoch);
+            let over = since
+                .is_some_and(|(_, at)| facts.now.saturating_sub(*at) >= settings.promote_timeout);
+            let works = seen.report.and_then(|r| r.replica(partition));
+            over && !works.is_some_and(|r| r.role == Role::Active && r.epoch == entry.epoch)
+        }
+        Stage::Confirmed | Stage::Superseded => false,
+    };
+    if failed {
+        return Some(Need::new(EventKind::Failover, Reason::PromotionFailed));
+    }
+    let node = state.nodes.get(&active)?;
+    if node.stopping || seen.report.is_some_and(|r| r.stopping) {
+        return Some(Need::new(EventKind::Switchover, Reason::Shutdown));
+    }
+    if node.draining && entry.stage == Stage::Confirmed {
+        return Some(Need::new(EventKind::Switchover, Reason::Drain));
+    }
+    None
+}
+
+/// The time for which an automatic failover is still held back.
+fn antiflap(
+    facts: &Facts<'_>,
+    entry: &Partition,
+    need: &Need,
+    settings: &Settings,
+) -> Option<Duration> {
+    let by_detector = matches!(
+        need.reason,
+        Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled
+    );
+    if need.kind != EventKind::Failover || !by_detector {
+        return None;
+    }
+    let window_ms = millis(settings.antiflap_window);
+    let recent: Vec<_> = entry
+        .failovers
+        .iter()
+        .filter(|t| facts.wall.0.saturating_sub(t.0) < window_ms)
+        .collect();
+    // The k-th failover in the window waits 0, 0, base, 2 base, …; without proof of death one step earlier.
+    let k = recent.len() + 1 + usize::from(!need.proved);
+    let last = recent.iter().map(|t| t.0).max()?;
+    let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
+    let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
+    let pause = settings
+        .antiflap_base
+        .saturating_mul(factor)
+        .min(settings.antiflap_max);
+    let passed =
+        Duration::from_millis(u64::try_from(facts.wall.0.saturating_sub(last)).unwrap_or(0));
+    pause.checked_sub(passed).filter(|left| !left.is_zero())
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Turns a choice into an order, or into a decision withheld.
+#[allow(clippy::too_many_arguments)] // one call, and a struct for it would only repeat these names
+fn order(
+    facts: &Facts<'_>,
+    partition: PartitionId,
+    entry: &Partition,
+    need: Need,
+    choice: Choice,
+    settings: &Settings,
+    loads: &mut Loads,
+    plan: &mut Plan,
+) {
+    let Some(target) = choice.target else {
+        let candidates = choice.passed_over;
+        plan.withheld.push(Withheld {
+            partition,
+            reason: "no_candidate",
+            remaining: None,
+            candidates,
+        });
+        return;
+    };
+    let target_incarnation = facts
+        .nodes
+        .get(&target)
+        .and_then(|n| n.incarnation)
+        .unwrap_or(0);
+    let epoch = Epoch(entry.epoch.max(entry.floor).max(choice.highest_epoch).0 + 1);
+    let mut standbys = entry.standbys.clone();
+    standbys.extend(entry.active.filter(|a| !entry.standbys.contains(a)));
+    standbys.retain(|s| *s != target);
+    let (evidence, phases_ms, last_sign) = timing(facts, partition, &need);
+    loads.moved(entry.active, target);
+    plan.last_signs.insert((partition, epoch), last_sign);
+    plan.commands.push(Command::Order(Box::new(OrderCommand {
+        partition,
+        expected: entry.epoch,
+        epoch,
+        target,
+        target_incarnation,
+        standbys,
+        kind: need.kind,
+        reason: need.reason,
+        by: None,
+        at: facts.wall,
+        evidence,
+        phases_ms,
+        passed_over: choice.passed_over,
+        antiflap_window_ms: millis(settings.antiflap_window),
+    })));
+}
+
+/// What was seen, the phases up to now, and the moment from which they count.
+fn timing(
+    facts: &Facts<'_>,
+    partition: PartitionId,
+    need: &Need,
+) -> (Vec<Evidence>, Phases, Moment) {
+    let held = facts
+        .withheld_since
+        .get(&partition)
+        .map_or(0.0, |since| ms_between(*since, facts.now));
+    let Some(verdict) = &need.verdict else {
+        return (
+            Vec::new(),
+            Phases {
+                held,
+                ..Phases::default()
+            },
+            facts.now,
+        );
+    };
+    let detect = ms_between(verdict.last_sign, verdict.at);
+    let elect = ms_between(verdict.at, facts.leader_since);
+    (
+        verdict.evidence.clone(),
+        Phases {
+            detect,
+            held,
+            elect,
+            ..Phases::default()
+        },
+        verdict.last_sign,
+    )
+}

@@ -1,0 +1,4 @@
+//! The commands, one file each.
+
+pub mod topics;
+pub mod try_;

@@ -1,0 +1,124 @@
+//! The `hotspare` command.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+use hotspare::{
+    cli,
+    config::{self, Config, sections::LogFormat},
+    node,
+};
+
+/// Hot-standby replication cluster for windowed sensor aggregation on Kafka.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Args)]
+struct ConfigArguments {
+    /// The configuration file.
+    #[arg(long, default_value = config::DEFAULT_PATH)]
+    config: PathBuf,
+    /// Sets a key over file and environment, for example `failover.suspect_after=400ms`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a node until SIGTERM.
+    Node(ConfigArguments),
+    /// Runs the readings of a file through the windows of a configuration, without Kafka.
+    Try {
+        /// The configuration; only its [input], [window] and [output] are looked at.
+        #[arg(long)]
+        config: PathBuf,
+        /// Records, one JSON object a line.
+        records: PathBuf,
+    },
+    /// Compares the topics with what exactness needs, and creates ours.
+    Topics {
+        #[command(flatten)]
+        config: ConfigArguments,
+        #[command(subcommand)]
+        command: cli::topics::TopicsCommand,
+    },
+}
+
+const EXIT_ERROR: u8 = 1;
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<u8> {
+    match command {
+        Command::Node(arguments) => with_config(&arguments, run_node),
+        Command::Try { config, records } => {
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            cli::try_::run(&config, &records, &mut out)?;
+            out.flush()?;
+            Ok(0)
+        }
+        Command::Topics { config, command } => with_config(&config, |config| {
+            let (mut out, mut err, mut ask) = (io::stdout(), io::stderr(), ask);
+            let run = cli::topics::run(&command, &config, &mut out, &mut err, &mut ask);
+            Ok(runtime()?.block_on(run)?)
+        }),
+    }
+}
+
+fn with_config(arguments: &ConfigArguments, then: impl FnOnce(Config) -> anyhow::Result<u8>) -> anyhow::Result<u8> {
+    match config::load(Some(&arguments.config), std::env::vars(), &arguments.sets) {
+        Ok(config) => then(config),
+        Err(errors) => {
+            writeln!(io::stderr(), "{errors}")?;
+            Ok(EXIT_USAGE)
+        }
+    }
+}
+
+fn run_node(config: Config) -> anyhow::Result<u8> {
+    log_to_stderr(&config);
+    if let Err(error) = runtime()?.block_on(node::run(config)) {
+        // The last line says what to do.
+        tracing::error!(%error, "node ends");
+        return Ok(EXIT_ERROR);
+    }
+    Ok(0)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+fn log_to_stderr(config: &Config) {
+    let level = config.log.level.clone();
+    let filter = tracing_subscriber::EnvFilter::try_new(format!("{level},openraft=error"))
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,openraft=error"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match config.log.format {
+        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
+    }
+}
+
+fn ask(question: &str) -> bool {
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{question} [y/N] ").and_then(|()| io::stdin().read_line(&mut answer));
+    asked.is_ok() && answer.trim().eq_ignore_ascii_case("y")
+}

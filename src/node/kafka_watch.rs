@@ -1,0 +1,131 @@
+//! Whether Kafka answers, how many partitions the input has, and whether the topics are as exactness needs them.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::watch;
+
+use super::NodeError;
+use crate::{
+    config::Config,
+    http::Health,
+    log::{Log, Topic},
+    topics,
+};
+
+const ASK_EVERY: Duration = Duration::from_secs(1);
+const OK_WITHIN: Duration = Duration::from_secs(3);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Asks Kafka once a second, on a thread of its own because the question blocks.
+pub(super) struct KafkaWatch {
+    partitions: AtomicU32,
+    answered: Mutex<Instant>,
+}
+
+impl KafkaWatch {
+    pub(super) fn start(log: Arc<dyn Log>, health: Arc<Health>) -> std::io::Result<Arc<Self>> {
+        let watch = Arc::new(Self { partitions: AtomicU32::new(0), answered: Mutex::new(Instant::now() - OK_WITHIN) });
+        let this = Arc::downgrade(&watch);
+        std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health))?;
+        Ok(watch)
+    }
+
+    pub(super) fn partitions(&self) -> Option<u32> {
+        Some(self.partitions.load(Ordering::Relaxed)).filter(|count| *count > 0)
+    }
+
+    fn age(&self) -> Duration {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    pub(super) fn is_ok(&self) -> bool {
+        self.age() < OK_WITHIN
+    }
+
+    pub(super) fn age_ms(&self) -> u64 {
+        self.age().as_millis().try_into().unwrap_or(u64::MAX)
+    }
+}
+
+fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health) {
+    let mut silent = false;
+    while let Some(watch) = watch.upgrade() {
+        match log.partitions(Topic::Input) {
+            Ok(count) => {
+                *watch.answered.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                watch.partitions.store(count.unwrap_or(0), Ordering::Relaxed);
+                health.kafka_answered();
+                if std::mem::take(&mut silent) {
+                    tracing::info!("kafka answers again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut silent, true) {
+                    tracing::warn!(%error, "kafka does not answer, trying on");
+                }
+            }
+        }
+        drop(watch);
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+/// Waits until the topics can be used, and creates ours where that is allowed.
+///
+/// # Errors
+/// A topic has settings with which the result would be wrong; waiting does not help.
+pub(super) async fn usable_topics(config: &Config, health: &Health) -> Result<(), NodeError> {
+    let mut said = String::new();
+    loop {
+        let problem = match topics::ensure(config, config.topics.create).await {
+            Ok(ready) if ready.is_usable() => {
+                health.set_topics(None);
+                for problem in &ready.problems {
+                    tracing::warn!(%problem, "topic setting");
+                }
+                return Ok(());
+            }
+            Ok(ready) => {
+                let texts: Vec<_> = ready.problems.iter().map(ToString::to_string).collect();
+                let text = texts.join("; ");
+                if ready.input_partitions(config).is_some() {
+                    return Err(NodeError::Topics(text));
+                }
+                text
+            }
+            Err(error) => error.to_string(),
+        };
+        if said != problem {
+            tracing::warn!(problem, "waiting for usable topics");
+            health.set_topics(Some(problem.clone()));
+            said = problem;
+        }
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+}
+
+/// Looks at the topics again and again while the node works.
+pub(super) async fn check_topics(config: Arc<Config>, health: Arc<Health>, mut ended: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = ended.wait_for(|set| *set) => return,
+            () = tokio::time::sleep(config.topics.check_interval.get()) => {}
+        }
+        match topics::ensure(&config, false).await {
+            Ok(ready) if ready.is_usable() => health.set_topics(None),
+            Ok(ready) => {
+                let texts: Vec<_> = ready.problems.iter().map(ToString::to_string).collect();
+                tracing::error!(problems = texts.join("; "), "a topic was changed");
+                health.set_topics(Some(texts.join("; ")));
+            }
+            // Whether Kafka answers is watched elsewhere.
+            Err(error) => tracing::debug!(%error, "topics not checked"),
+        }
+    }
+}

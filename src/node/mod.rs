@@ -1,0 +1,180 @@
+//! A node: wires replicas, control plane and servers together, and ends them in order.
+
+mod kafka_watch;
+mod options;
+mod supervisor;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use hotspare_cluster::{Cluster, NodeReport, Replicas, StartError};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use crate::{
+    config::Config,
+    failpoints,
+    http::{self, App, Health},
+    log::{Log, LogError, kafka::{KafkaLog, KafkaOptions}},
+    partition::status::Statuses,
+};
+use kafka_watch::KafkaWatch;
+use supervisor::{Parts, Supervisor};
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// Why a node ends with an error. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// Failpoints that cannot be armed.
+    #[error(transparent)]
+    Failpoints(#[from] failpoints::BadFailpoint),
+    /// The Kafka client cannot be made.
+    #[error("{0}. Repair: correct [kafka.properties]")]
+    Kafka(#[from] LogError),
+    /// A topic is not as exactness needs it.
+    #[error("{0}")]
+    Topics(String),
+    /// The control plane cannot start.
+    #[error(transparent)]
+    Cluster(#[from] StartError),
+    /// The HTTP address cannot be used.
+    #[error("http.listen \"{address}\": {error}. Repair: end the process that uses it, or set another address")]
+    Http {
+        /// The address.
+        address: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The system refuses a signal handler or a thread.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What the node tells its peers of its replicas.
+struct Reporter {
+    statuses: Statuses,
+    watch: Arc<KafkaWatch>,
+    health: Arc<Health>,
+    semantics_hash: u64,
+}
+
+impl Replicas for Reporter {
+    fn report(&self) -> NodeReport {
+        NodeReport {
+            partitions_of_input: self.watch.partitions(),
+            kafka_ok: self.watch.is_ok(),
+            kafka_age_ms: self.watch.age_ms(),
+            replicas: self.statuses.reports(),
+            stopping: self.health.is_stopping(),
+            semantics_hash: self.semantics_hash,
+        }
+    }
+}
+
+/// Runs a node until SIGTERM or SIGINT, which hand its roles over first.
+///
+/// # Errors
+/// See [`NodeError`].
+pub async fn run(config: Config) -> Result<(), NodeError> {
+    if config.drill.enabled
+        && let Ok(text) = std::env::var(failpoints::VARIABLE)
+    {
+        failpoints::arm(&text)?;
+    }
+    let config = Arc::new(config);
+    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let asked_to_stop = async move {
+        tokio::select! { _ = term.recv() => {}, _ = interrupt.recv() => {} }
+    };
+    let http_error = |error| NodeError::Http { address: config.http.listen.clone(), error };
+    let listener = http::bind(&config.http.listen).await.map_err(http_error)?;
+    let log: Arc<dyn Log> = Arc::new(KafkaLog::new(KafkaOptions::from_config(&config))?);
+    let (statuses, health) = (Statuses::default(), Arc::new(Health::default()));
+    let watch = KafkaWatch::start(Arc::clone(&log), Arc::clone(&health))?;
+    let reporter = Reporter {
+        statuses: statuses.clone(),
+        watch: Arc::clone(&watch),
+        health: Arc::clone(&health),
+        semantics_hash: config.semantics().hash(),
+    };
+    let cluster = Cluster::start(options::cluster(&config), Arc::new(reporter)).await?;
+    let app = App {
+        cluster: cluster.clone(),
+        statuses: statuses.clone(),
+        config: Arc::clone(&config),
+        health: Arc::clone(&health),
+    };
+    let (end_http, http_ended) = watch::channel(false);
+    let server = tokio::spawn(http::run(listener, app, until(http_ended.clone())));
+    tokio::spawn(beat(Arc::clone(&health), http_ended));
+    health.set_started();
+    tracing::info!(slot = config.node.slot, version = env!("CARGO_PKG_VERSION"), "node started");
+    let parts = Parts {
+        cluster: cluster.clone(),
+        restore: options::restore(&config, &log, &statuses),
+        rules: options::active(&config),
+        log,
+        statuses,
+    };
+    let result = work(&config, parts, &health, asked_to_stop).await;
+    end_http.send_replace(true);
+    cluster.shutdown().await;
+    if let Err(error) = server.await {
+        tracing::error!(%error, "http server ended badly");
+    }
+    result
+}
+
+/// Waits for usable topics, works until it is asked to stop, and hands over.
+async fn work(
+    config: &Arc<Config>,
+    parts: Parts,
+    health: &Arc<Health>,
+    asked_to_stop: impl Future<Output = ()>,
+) -> Result<(), NodeError> {
+    tokio::pin!(asked_to_stop);
+    let cluster = parts.cluster.clone();
+    let mut supervisor = None;
+    let (end_work, work_ended) = watch::channel(false);
+    if config.node.replicas {
+        tokio::select! {
+            usable = kafka_watch::usable_topics(config, health) => usable?,
+            () = &mut asked_to_stop => return Ok(()),
+        }
+        tokio::spawn(kafka_watch::check_topics(Arc::clone(config), Arc::clone(health), work_ended.clone()));
+        let running = Supervisor::new(parts)?;
+        supervisor = Some(tokio::spawn(running.run(until(work_ended))));
+    }
+    asked_to_stop.await;
+    tracing::info!("stopping: handing over");
+    health.set_stopping();
+    let left = cluster.hand_over(config.node.shutdown_timeout.get()).await;
+    if !left.actives_left.is_empty() {
+        tracing::warn!(partitions = ?left.actives_left, "no other node could take these over");
+    }
+    end_work.send_replace(true);
+    if let Some(supervisor) = supervisor
+        && let Err(error) = supervisor.await
+    {
+        tracing::error!(%error, "supervisor ended badly");
+    }
+    tokio::time::sleep(config.node.shutdown_linger.get()).await;
+    tracing::info!(took_ms = left.took.as_millis(), "stopped");
+    Ok(())
+}
+
+async fn until(mut flag: watch::Receiver<bool>) {
+    // A sender that is gone means the same.
+    let _ = flag.wait_for(|set| *set).await;
+}
+
+/// The runtime's own sign of life.
+async fn beat(health: Arc<Health>, ended: watch::Receiver<bool>) {
+    let mut tick = tokio::time::interval(TICK);
+    while !*ended.borrow() {
+        tick.tick().await;
+        health.beat();
+    }
+}

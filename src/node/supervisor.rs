@@ -1,0 +1,325 @@
+//! Makes this node's replicas what the cluster has assigned: restores, follows, promotes, deposes, lets go.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hotspare_cluster::{
+    Assignment, Assignments, Cluster, Epoch, NodeId, PartitionId, PromotionOutcome, PromotionPhases, PromotionResult,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{
+    log::{Log, LogError},
+    partition::{
+        active::{ActiveRules, Begun, Control, End, Tenure},
+        restore::Restore,
+        standby::{Standbys, Told},
+        status::Statuses,
+    },
+};
+
+/// A node that was fenced tries again at most so often, for it may have been a successor that fenced it.
+const RENEW_AFTER: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(200);
+
+enum News {
+    Restored(PartitionId),
+    Begun(PartitionId, Epoch, Begun),
+    Ended(PartitionId, Epoch, End),
+    Standby(Told),
+}
+
+/// What this node holds of a partition.
+struct Held {
+    state: State,
+    wanted: Arc<AtomicBool>,
+    /// The last tenure that this process was ordered to and tried: not to be tried again by itself, unless `renew_at`.
+    tried: Epoch,
+    /// When a tenure that was fenced, perhaps by nobody, may be tried again.
+    renew_at: Option<Instant>,
+}
+
+enum State {
+    Restoring,
+    Following,
+    Tenure { epoch: Epoch, control: Arc<Control> },
+    Unusable,
+}
+
+/// What it needs.
+pub struct Parts {
+    /// The control plane.
+    pub cluster: Cluster,
+    /// The topics.
+    pub log: Arc<dyn Log>,
+    /// How replicas are restored.
+    pub restore: Restore,
+    /// Bounds of actives.
+    pub rules: ActiveRules,
+    /// Where replicas tell their status.
+    pub statuses: Statuses,
+}
+
+/// The supervisor of a node's replicas.
+pub struct Supervisor {
+    parts: Parts,
+    me: NodeId,
+    standbys: Standbys,
+    held: BTreeMap<PartitionId, Held>,
+    news: UnboundedSender<News>,
+    inbox: UnboundedReceiver<News>,
+    warm: Vec<PartitionId>,
+    stopping: bool,
+}
+
+impl Supervisor {
+    /// Starts the standby thread.
+    ///
+    /// # Errors
+    /// The reader of the changelog cannot be made.
+    pub fn new(parts: Parts) -> Result<Self, LogError> {
+        let (news, inbox) = unbounded_channel();
+        let tell = news.clone();
+        let told = move |told| drop(tell.send(News::Standby(told)));
+        let standbys = Standbys::start(Arc::clone(&parts.log), parts.statuses.clone(), told)?;
+        let me = parts.cluster.identity().node_id;
+        Ok(Self { parts, me, standbys, held: BTreeMap::new(), news, inbox, warm: Vec::new(), stopping: false })
+    }
+
+    /// Runs until `stop` resolves, then ends all threads; what actives have read is committed first.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        let mut assignments = self.parts.cluster.assignments();
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                changed = assignments.changed() => if changed.is_err() { break },
+                news = self.inbox.recv() => if let Some(news) = news { self.hear(news) },
+                _ = tick.tick() => {}
+            }
+            let now = assignments.borrow_and_update().clone();
+            self.settle(&now);
+        }
+        self.stop().await;
+    }
+
+    async fn stop(&mut self) {
+        self.stopping = true;
+        for held in self.held.values() {
+            held.wanted.store(false, Ordering::Release);
+            if let State::Tenure { control, .. } = &held.state {
+                control.finish();
+            }
+        }
+        while self.held.values().any(|held| matches!(held.state, State::Tenure { .. })) {
+            match self.inbox.recv().await {
+                Some(news) => self.hear(news),
+                None => break,
+            }
+        }
+        self.standbys.stop();
+    }
+
+    /// Compares what is assigned with what is held, and does the next step of each partition.
+    fn settle(&mut self, assignments: &Assignments) {
+        self.me = self.parts.cluster.identity().node_id;
+        if self.me == NodeId(0) {
+            return;
+        }
+        let mine = |assignment: &Assignment| {
+            assignment.active == Some(self.me) || assignment.standbys.contains(&self.me)
+        };
+        let gone: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(partition, _)| !assignments.by_partition.get(partition).is_some_and(mine))
+            .map(|(partition, _)| *partition)
+            .collect();
+        for partition in gone {
+            self.let_go(partition);
+        }
+        let me = self.me;
+        for (partition, assignment) in &assignments.by_partition {
+            if assignment.active == Some(me) || assignment.standbys.contains(&me) {
+                self.advance(*partition, assignment);
+            }
+        }
+        self.keep_warm(assignments);
+    }
+
+    fn advance(&mut self, partition: PartitionId, assignment: &Assignment) {
+        if !self.held.contains_key(&partition) {
+            self.restore(partition);
+        }
+        let ordered = assignment.active == Some(self.me);
+        let alone = ordered && !self.has_live_standby(assignment);
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        match &held.state {
+            State::Tenure { epoch, control } => {
+                if !ordered || assignment.epoch > *epoch {
+                    control.stop();
+                }
+                control.set_checkpoint(alone);
+            }
+            State::Following if ordered => {
+                let new = assignment.epoch > held.tried;
+                let renewed = held.renew_at.is_some_and(|at| at <= Instant::now());
+                if new || renewed {
+                    self.promote(partition, assignment.epoch, !new);
+                }
+            }
+            State::Following | State::Restoring | State::Unusable => {}
+        }
+    }
+
+    fn has_live_standby(&self, assignment: &Assignment) -> bool {
+        let view = self.parts.cluster.view();
+        assignment.standbys.iter().any(|standby| {
+            view.nodes.iter().any(|node| node.node_id == *standby && node.state == hotspare_cluster::Liveness::Live)
+        })
+    }
+
+    fn restore(&mut self, partition: PartitionId) {
+        let wanted = Arc::new(AtomicBool::new(true));
+        let held = Held { state: State::Restoring, wanted: Arc::clone(&wanted), tried: Epoch(0), renew_at: None };
+        self.held.insert(partition, held);
+        self.restore_again(partition, wanted);
+    }
+
+    fn restore_again(&self, partition: PartitionId, wanted: Arc<AtomicBool>) {
+        let (restore, link, news) = (self.parts.restore.clone(), self.standbys.link(), self.news.clone());
+        std::thread::spawn(move || {
+            if let Some((replica, checkpoints)) = restore.run(partition, || wanted.load(Ordering::Acquire)) {
+                link.follow((Box::new(replica), checkpoints));
+                drop(news.send(News::Restored(partition)));
+            }
+        });
+    }
+
+    fn promote(&mut self, partition: PartitionId, epoch: Epoch, renewed: bool) {
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        let control = Arc::new(Control::default());
+        held.state = State::Tenure { epoch, control: Arc::clone(&control) };
+        held.tried = epoch;
+        held.renew_at = None;
+        tracing::info!(%partition, %epoch, renewed, "promoting");
+        let tenure = Tenure {
+            partition,
+            epoch,
+            renewed,
+            log: Arc::clone(&self.parts.log),
+            standbys: self.standbys.link(),
+            rules: self.parts.rules,
+            statuses: self.parts.statuses.clone(),
+            control,
+        };
+        let news = self.news.clone();
+        let spawned = std::thread::Builder::new().name(format!("active-{partition}")).spawn(move || {
+            let begun = news.clone();
+            let end = tenure.run(move |first| drop(begun.send(News::Begun(partition, epoch, first))));
+            drop(news.send(News::Ended(partition, epoch, end)));
+        });
+        if let Err(error) = spawned {
+            drop(self.news.send(News::Ended(partition, epoch, End::Failed(error.to_string()))));
+        }
+    }
+
+    fn let_go(&mut self, partition: PartitionId) {
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        held.wanted.store(false, Ordering::Release);
+        if let State::Tenure { control, .. } = &held.state {
+            // It comes back as a standby first.
+            control.stop();
+            return;
+        }
+        self.standbys.forget(partition);
+        self.parts.statuses.remove(partition);
+        self.held.remove(&partition);
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Restored(partition) => match self.held.get_mut(&partition) {
+                Some(held) => held.state = State::Following,
+                None => self.standbys.forget(partition),
+            },
+            News::Begun(partition, epoch, begun) => self.parts.cluster.report_promotion(PromotionOutcome {
+                partition,
+                epoch,
+                result: PromotionResult::Ok,
+                phases_ms: begun.phases,
+                records_caught_up: begun.records_caught_up,
+                readings_replayed: begun.readings_replayed,
+            }),
+            News::Ended(partition, epoch, end) => self.ended(partition, epoch, end),
+            News::Standby(Told::Rebuild { partition, distrust, .. }) => self.rebuild(partition, distrust),
+            News::Standby(Told::Unusable { partition, .. }) => {
+                if let Some(held) = self.held.get_mut(&partition) {
+                    held.state = State::Unusable;
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, partition: PartitionId, epoch: Epoch, end: End) {
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        held.state = State::Following;
+        let cluster = &self.parts.cluster;
+        let outcome = |result| PromotionOutcome {
+            partition,
+            epoch,
+            result,
+            phases_ms: PromotionPhases::default(),
+            records_caught_up: 0,
+            readings_replayed: 0,
+        };
+        match end {
+            End::Stopped => {}
+            End::Fenced(reason) => {
+                tracing::warn!(%partition, %epoch, reason, "fenced");
+                held.renew_at = Some(Instant::now() + RENEW_AFTER);
+                cluster.report_fenced(partition, epoch);
+            }
+            End::Overtaken(seen) => {
+                cluster.report_promotion(outcome(PromotionResult::Superseded { seen }));
+                cluster.report_epoch_seen(partition, seen);
+            }
+            End::Failed(error) => {
+                tracing::error!(%partition, %epoch, error, "tenure failed");
+                self.parts.statuses.update(partition, |status| status.problem = Some(error.clone()));
+                held.renew_at = Some(Instant::now() + RENEW_AFTER);
+                cluster.report_promotion(outcome(PromotionResult::Failed { error }));
+            }
+        }
+    }
+
+    fn rebuild(&mut self, partition: PartitionId, distrust: bool) {
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        held.state = State::Restoring;
+        let wanted = Arc::clone(&held.wanted);
+        if distrust {
+            self.parts.restore.distrust(partition);
+        }
+        self.restore_again(partition, wanted);
+    }
+
+    fn keep_warm(&mut self, assignments: &Assignments) {
+        let wanted: Vec<_> = assignments
+            .by_partition
+            .iter()
+            .filter(|(_, assignment)| assignment.standbys.contains(&self.me))
+            .map(|(partition, _)| *partition)
+            .collect();
+        if wanted != self.warm {
+            self.parts.log.keep_warm(&wanted);
+            self.warm = wanted;
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! One tenure of an active: fence, catch up, aggregate and commit until it is over. A thread of its own; its calls block.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fail::fail_point;
+use hotspare_cluster::{Epoch, Offset, PartitionId, PromotionPhases, Role};
+
+use super::{
+    machine::{Eligible, Panicked, Replica, Transaction},
+    standby::{Link, Owned},
+    status::Statuses,
+};
+use crate::{
+    log::{CommitError, Event, Fenced, Log, LogError, Reader, Topic, Writer},
+    reading::InputRecord,
+};
+
+const POLL: Duration = Duration::from_millis(20);
+/// The first transaction of a tenure waits at most so long for a first reading.
+const FIRST_POLL: Duration = Duration::from_millis(25);
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// Bounds of the loop.
+#[derive(Debug, Clone, Copy)]
+pub struct ActiveRules {
+    /// Longest time between commits while there is something to commit.
+    pub commit_interval: Duration,
+    /// Changed entries of one transaction.
+    pub commit_entries_max: usize,
+    /// Bytes of one transaction.
+    pub commit_bytes_max: usize,
+    /// Longest time of a promotion.
+    pub promote_timeout: Duration,
+}
+
+/// What others ask of the thread.
+#[derive(Debug, Default)]
+pub struct Control {
+    stop: AtomicBool,
+    finish: AtomicBool,
+    checkpoint: AtomicBool,
+}
+
+impl Control {
+    /// The tenure is over: undo what is not committed and hand the replica on.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// The tenure is over, but what was read is committed first.
+    pub fn finish(&self) {
+        self.finish.store(true, Ordering::Release);
+    }
+
+    /// Whether this active takes checkpoints itself, because no standby does.
+    pub fn set_checkpoint(&self, alone: bool) {
+        self.checkpoint.store(alone, Ordering::Release);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+}
+
+/// The first commit of a tenure.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    /// Where the time went.
+    pub phases: PromotionPhases,
+    /// Changelog records applied on the way.
+    pub records_caught_up: u64,
+    /// Input records of the first transaction, which the one before had not committed.
+    pub readings_replayed: u64,
+}
+
+/// How a tenure ended.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// Somebody asked for it.
+    Stopped,
+    /// The broker refused the writer, or the writer broke; that does not prove that there is a successor.
+    Fenced(String),
+    /// The changelog holds this epoch, at or above the one ordered.
+    Overtaken(Epoch),
+    /// It did not begin.
+    Failed(String),
+}
+
+/// An order to be the active.
+pub struct Tenure {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Its number.
+    pub epoch: Epoch,
+    /// Whether this process had it before and was fenced.
+    pub renewed: bool,
+    /// The topics.
+    pub log: Arc<dyn Log>,
+    /// Where the replica comes from and goes to.
+    pub standbys: Link,
+    /// Bounds.
+    pub rules: ActiveRules,
+    /// Where the status is told.
+    pub statuses: Statuses,
+    /// What others ask.
+    pub control: Arc<Control>,
+}
+
+struct Running {
+    tenure: Tenure,
+    owned: Owned,
+    writer: Box<dyn Writer>,
+    input: Box<dyn Reader>,
+    next_input: Offset,
+    /// Next input offset at the last commit.
+    batch_begin: Offset,
+    committed_at: Instant,
+    noted_at: Instant,
+}
+
+enum Read {
+    More,
+    Again(Panicked),
+    Lost(String),
+}
+
+impl Tenure {
+    /// Runs it to its end. `begun` is told of the first commit.
+    pub fn run(self, begun: impl FnOnce(Begun)) -> End {
+        let (partition, epoch) = (self.partition, self.epoch);
+        self.statuses.update(partition, |status| status.role = Role::Promoting);
+        let standbys = self.standbys.clone();
+        let statuses = self.statuses.clone();
+        let end = match self.promote() {
+            Err(end) => {
+                standbys.keep(partition);
+                statuses.update(partition, |status| {
+                    if status.role == Role::Promoting {
+                        status.role = Role::Standby;
+                    }
+                });
+                end
+            }
+            Ok((mut running, promoted)) => {
+                let end = running.aggregate(promoted, begun);
+                running.hand_back(&end);
+                end
+            }
+        };
+        tracing::info!(%partition, %epoch, ?end, "tenure over");
+        end
+    }
+
+    fn promote(self) -> Result<(Running, Promoted), End> {
+        let begin = Instant::now();
+        let until = Arc::new(OnceLock::new());
+        let answer = self.standbys.ask(self.partition, &until);
+        let applied_before = self.statuses.all().get(&self.partition).map_or(Offset(0), |status| status.applied);
+        let Fenced { writer, method } = self.persist(begin, || self.log.fence(self.partition))?;
+        fail_point!("after_fence");
+        let fenced_at = Instant::now();
+        let (_, lso) = self.persist(begin, || self.log.bounds(Topic::Changelog, self.partition))?;
+        // Only this sets it.
+        let _ = until.set(lso);
+        fail_point!("between_fence_and_catch_up");
+        let mut input = self.persist(begin, || self.log.input_reader(self.partition))?;
+        let owned = self.wait_for_replica(&answer, begin, lso)?;
+        let caught_up_at = Instant::now();
+        if let Eligible::Overtaken(seen) = owned.0.may_begin(self.epoch, self.renewed) {
+            self.standbys.follow(owned);
+            return Err(End::Overtaken(seen));
+        }
+        let begin_input = || match owned.0.next_input() {
+            Some(next) => Ok(next),
+            None => self.log.bounds(Topic::Input, self.partition).map(|(first, _)| first),
+        };
+        let started = self.persist(begin, begin_input).and_then(|next| {
+            input.assign(self.partition, next).map_err(|error| End::Failed(error.to_string()))?;
+            Ok(next)
+        });
+        let next_input = match started {
+            Ok(next) => next,
+            Err(end) => {
+                self.standbys.follow(owned);
+                return Err(end);
+            }
+        };
+        self.statuses.update(self.partition, |status| {
+            status.role = Role::Active;
+            status.epoch = self.epoch;
+            status.observe(&owned.0);
+        });
+        let promoted = Promoted {
+            fence: fenced_at - begin,
+            catch_up: caught_up_at - fenced_at,
+            caught_up_at,
+            records: u64::try_from(owned.0.next().0 - applied_before.0).unwrap_or(0),
+            method,
+        };
+        let running = Running {
+            owned,
+            writer,
+            input,
+            next_input,
+            batch_begin: next_input,
+            committed_at: Instant::now(),
+            noted_at: Instant::now(),
+            tenure: self,
+        };
+        Ok((running, promoted))
+    }
+
+    /// Tries again while the broker does not answer and the promotion may still succeed.
+    fn persist<T>(&self, begin: Instant, mut attempt: impl FnMut() -> Result<T, LogError>) -> Result<T, End> {
+        loop {
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(_) if self.control.stopped() => return Err(End::Stopped),
+                Err(LogError::Unavailable(error)) if begin.elapsed() < self.rules.promote_timeout => {
+                    tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
+                    std::thread::sleep(RETRY_AFTER);
+                }
+                Err(error) => return Err(End::Failed(error.to_string())),
+            }
+        }
+    }
+
+    fn wait_for_replica(
+        &self,
+        answer: &std::sync::mpsc::Receiver<Owned>,
+        begin: Instant,
+        lso: Offset,
+    ) -> Result<Owned, End> {
+        loop {
+            if let Ok(owned) = answer.recv_timeout(POLL) {
+                return Ok(owned);
+            }
+            if self.control.stopped() {
+                return Err(End::Stopped);
+            }
+            if begin.elapsed() > self.rules.promote_timeout {
+                return Err(End::Failed(format!(
+                    "the changelog was not applied to its end ({lso}) within {} ms",
+                    self.rules.promote_timeout.as_millis()
+                )));
+            }
+        }
+    }
+}
+
+struct Promoted {
+    fence: Duration,
+    catch_up: Duration,
+    caught_up_at: Instant,
+    records: u64,
+    method: &'static str,
+}
+
+impl Running {
+    fn replica(&mut self) -> &mut Replica {
+        &mut self.owned.0
+    }
+
+    fn aggregate(&mut self, promoted: Promoted, begun: impl FnOnce(Begun)) -> End {
+        let readings = match self.first(&promoted, begun) {
+            Ok(readings) => readings,
+            Err(end) => return end,
+        };
+        let (partition, epoch, method) = (self.tenure.partition, self.tenure.epoch, promoted.method);
+        tracing::info!(%partition, %epoch, method, readings, "active");
+        loop {
+            if self.tenure.control.stopped() {
+                return End::Stopped;
+            }
+            if self.tenure.control.finish.load(Ordering::Acquire) {
+                let pending = self.replica().pending().records > 0;
+                return if pending { self.commit().err().unwrap_or(End::Stopped) } else { End::Stopped };
+            }
+            if let Err(end) = self.turn(POLL, false) {
+                return end;
+            }
+        }
+    }
+
+    fn first(&mut self, promoted: &Promoted, begun: impl FnOnce(Begun)) -> Result<u64, End> {
+        let readings = self.turn(FIRST_POLL, true)?;
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        begun(Begun {
+            phases: PromotionPhases {
+                fence: ms(promoted.fence),
+                catch_up: ms(promoted.catch_up),
+                first_output: ms(promoted.caught_up_at.elapsed()),
+            },
+            records_caught_up: promoted.records,
+            readings_replayed: readings,
+        });
+        Ok(readings)
+    }
+
+    /// Reads what there is, and commits if it is time. Returns the records of the transaction.
+    fn turn(&mut self, wait: Duration, at_once: bool) -> Result<u64, End> {
+        let interval = self.tenure.rules.commit_interval;
+        let pending = self.replica().pending().records > 0;
+        let wait = if pending { wait.min(interval.saturating_sub(self.committed_at.elapsed())) } else { wait };
+        match self.read(wait) {
+            Read::More => {}
+            Read::Again(panicked) => {
+                tracing::error!(partition = %self.tenure.partition, offset = %panicked.offset,
+                    "internal error on an input record; it goes to the dead letters");
+                self.seek(panicked.again_from)?;
+                return Ok(0);
+            }
+            Read::Lost(error) => return Err(End::Failed(error)),
+        }
+        fail_point!("after_decode");
+        let pending = self.replica().pending();
+        let full = pending.entries >= self.tenure.rules.commit_entries_max
+            || pending.bytes >= self.tenure.rules.commit_bytes_max;
+        if at_once || full || (pending.records > 0 && self.committed_at.elapsed() >= interval) {
+            self.commit()?;
+            return Ok(pending.records);
+        }
+        self.note();
+        Ok(0)
+    }
+
+    fn read(&mut self, wait: Duration) -> Read {
+        let (replica, next_input) = (&mut self.owned.0, &mut self.next_input);
+        let (statuses, partition) = (&self.tenure.statuses, self.tenure.partition);
+        let batch_begin = self.batch_begin;
+        let mut outcome = Read::More;
+        self.input.poll(wait, &mut |event| {
+            if !matches!(outcome, Read::More) {
+                return;
+            }
+            match event {
+                Event::Record(_, record) => {
+                    let next = Offset(record.offset.0 + 1);
+                    let record = InputRecord {
+                        offset: record.offset,
+                        timestamp_ms: record.timestamp_ms,
+                        key: record.key,
+                        value: record.value,
+                        headers: record.headers(),
+                    };
+                    match replica.read(&record, batch_begin) {
+                        Ok(()) => *next_input = next,
+                        Err(panicked) => outcome = Read::Again(panicked),
+                    }
+                }
+                Event::End(_, end) => {
+                    *next_input = (*next_input).max(end);
+                    statuses.update(partition, |status| status.input_lag_records = Some(0));
+                }
+                Event::Error(_, LogError::OffsetOutOfRange { .. }) => {
+                    outcome = Read::Lost(format!(
+                        "input offset {next_input} is not in the topic any more: its retention deleted records before they \
+                         were read, or the topic was created anew. Repair: raise retention.ms of the input topic; to go \
+                         on without the lost records, start under a new cluster name"
+                    ));
+                }
+                Event::Error(_, error) => statuses.update(partition, |status| status.problem = Some(error.to_string())),
+            }
+        });
+        self.tenure.statuses.update(partition, |status| status.turned_at = Instant::now());
+        outcome
+    }
+
+    fn seek(&mut self, to: Offset) -> Result<(), End> {
+        self.next_input = to;
+        self.input.assign(self.tenure.partition, to).map_err(|error| End::Failed(error.to_string()))
+    }
+
+    fn commit(&mut self) -> Result<(), End> {
+        let (epoch, next_input) = (self.tenure.epoch, self.next_input);
+        let mut transaction = self.replica().transaction(epoch, next_input);
+        self.committed_at = Instant::now();
+        let committed = loop {
+            match self.writer.transact(&transaction.messages) {
+                Ok(committed) => break committed,
+                Err(CommitError::TooLarge { index, bytes }) if transaction.shorten(index) => {
+                    tracing::warn!(partition = %self.tenure.partition, bytes, "dead letter is too large, its value is left out");
+                }
+                Err(error @ (CommitError::TooLarge { .. } | CommitError::Aborted(_))) => {
+                    tracing::warn!(partition = %self.tenure.partition, %error, "transaction not committed, trying again");
+                    self.tenure.statuses.update(self.tenure.partition, |status| status.problem = Some(error.to_string()));
+                    if self.tenure.control.stopped() {
+                        return Err(End::Stopped);
+                    }
+                    std::thread::sleep(RETRY_AFTER);
+                }
+                Err(error @ (CommitError::Fenced(_) | CommitError::Fatal(_))) => {
+                    return Err(End::Fenced(error.to_string()));
+                }
+            }
+        };
+        self.after_commit(&transaction, committed);
+        Ok(())
+    }
+
+    fn after_commit(&mut self, transaction: &Transaction, committed: crate::log::Committed) {
+        self.owned.0.committed(transaction, committed);
+        self.batch_begin = self.next_input;
+        let (replica, checkpoints) = &self.owned;
+        self.tenure.statuses.update(self.tenure.partition, |status| {
+            status.observe(replica);
+            status.lso = status.applied;
+            status.level_at = Some(Instant::now());
+            status.problem = None;
+        });
+        if self.tenure.control.checkpoint.load(Ordering::Acquire) {
+            checkpoints.take_if_due(replica);
+        }
+    }
+
+    /// Tells lag tools and the status how far the input is read.
+    fn note(&mut self) {
+        if self.noted_at.elapsed() < NOTE_EVERY {
+            return;
+        }
+        self.noted_at = Instant::now();
+        let partition = self.tenure.partition;
+        self.input.note_progress(partition, self.batch_begin);
+        let (log, statuses, next) = (Arc::clone(&self.tenure.log), self.tenure.statuses.clone(), self.next_input);
+        std::thread::spawn(move || {
+            if let Ok((_, end)) = log.bounds(Topic::Input, partition) {
+                statuses.update(partition, |status| status.input_lag_records = Some((end.0 - next.0).max(0)));
+            }
+        });
+    }
+
+    fn hand_back(mut self, end: &End) {
+        self.replica().stand_by();
+        let role = if matches!(end, End::Fenced(_)) { Role::Fenced } else { Role::Restoring };
+        let partition = self.tenure.partition;
+        let standbys = self.tenure.standbys.clone();
+        // The writer first: while it lives, a transaction of it may still be open.
+        drop(self.writer);
+        standbys.follow(self.owned);
+        self.tenure.statuses.update(partition, |status| status.role = role);
+    }
+}

@@ -1,0 +1,323 @@
+//! The replica itself: what it may do next, as a function of what it was told. No clock, no Kafka, no threads.
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use hotspare_cluster::{Epoch, Offset, PartitionId};
+
+use crate::{
+    changelog::{ChangelogError, Progress},
+    log::{Committed, Message, Topic},
+    reading::InputRecord,
+    semantics::Semantics,
+    store::{Applied, DeadLetter, Store},
+};
+
+/// One node's copy of a partition's state, with its place in the changelog.
+#[derive(Debug)]
+pub struct Replica {
+    store: Store,
+    semantics_hash: u64,
+    next: Offset,
+    epoch_seen: Epoch,
+    following: bool,
+    doubt: Option<Doubt>,
+    checks: Checks,
+    /// Input records on which our own code panicked: they are rejected instead of applied.
+    poisoned: BTreeSet<Offset>,
+}
+
+/// How often the digest was compared with the active's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Commits at which it was equal.
+    pub equal: u64,
+    /// Commits at which it was proved to differ.
+    pub different: u64,
+}
+
+/// A commit at which the digests differ. Before the end of the log that proves nothing, for compaction may have removed
+/// entries that a later one replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Doubt {
+    commit: u64,
+    active: u128,
+}
+
+/// A replica whose state differs from the active's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divergence {
+    /// The commit at which it shows.
+    pub commit: u64,
+    /// Digest that the active wrote.
+    pub active: u128,
+    /// Digest of this replica.
+    pub here: u128,
+    /// Whether this replica's digest is that of its own entries: if not, this replica is the wrong one.
+    pub sound: bool,
+}
+
+/// Why a changelog cannot be followed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Unusable {
+    /// A record that this version cannot read.
+    #[error(transparent)]
+    Record(#[from] ChangelogError),
+    /// The state was made under other rules.
+    #[error(
+        "the changelog was written with other [input], [window] or [output] settings (semantics hash {found:016x}, here \
+         {here:016x}): use those settings on this node, or a new cluster name for new ones"
+    )]
+    Semantics {
+        /// Hash in the changelog.
+        found: u64,
+        /// Hash of this node's settings.
+        here: u64,
+    },
+}
+
+/// Whether a replica may begin a tenure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eligible {
+    /// It may.
+    Yes,
+    /// A tenure at or above the one ordered stands in the changelog.
+    Overtaken(Epoch),
+}
+
+/// Our own code panicked on an input record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panicked {
+    /// The record.
+    pub offset: Offset,
+    /// From where the batch has to be read again.
+    pub again_from: Offset,
+}
+
+impl Replica {
+    /// An empty replica, to read the changelog from an offset.
+    #[must_use]
+    pub fn empty(semantics: &Arc<Semantics>, partition: PartitionId, next: Offset) -> Self {
+        Self::from_store(Store::new(Arc::clone(semantics), partition), semantics, next)
+    }
+
+    /// A replica whose state was loaded; `next` is the first changelog offset that is not part of it.
+    #[must_use]
+    pub fn from_store(store: Store, semantics: &Arc<Semantics>, next: Offset) -> Self {
+        Self {
+            epoch_seen: store.progress().map_or(Epoch(0), |progress| progress.epoch),
+            store,
+            semantics_hash: semantics.hash(),
+            next,
+            following: false,
+            doubt: None,
+            checks: Checks::default(),
+            poisoned: BTreeSet::new(),
+        }
+    }
+
+    /// The partition.
+    #[must_use]
+    pub fn partition(&self) -> PartitionId {
+        self.store.partition()
+    }
+
+    /// The next changelog offset to apply.
+    #[must_use]
+    pub fn next(&self) -> Offset {
+        self.next
+    }
+
+    /// The highest epoch in the changelog so far.
+    #[must_use]
+    pub fn epoch_seen(&self) -> Epoch {
+        self.epoch_seen
+    }
+
+    /// Whether the end of the changelog was reached once, so that the state is whole.
+    #[must_use]
+    pub fn is_following(&self) -> bool {
+        self.following
+    }
+
+    /// The state, to look at.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The last progress record.
+    #[must_use]
+    pub fn progress(&self) -> Option<&Progress> {
+        self.store.progress()
+    }
+
+    /// Comparisons of the digest so far.
+    #[must_use]
+    pub fn checks(&self) -> Checks {
+        self.checks
+    }
+
+    /// Whether the digest of the last commit equals the active's; none before the first.
+    #[must_use]
+    pub fn digest_equal(&self) -> Option<bool> {
+        self.progress().map(|_| self.doubt.is_none())
+    }
+
+    // --- standby
+
+    /// Applies one committed changelog record; true at a progress record, where the state is that of a commit.
+    ///
+    /// # Errors
+    /// See [`Unusable`]; the replica must not be used any further.
+    pub fn follow(&mut self, offset: Offset, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<bool, Unusable> {
+        let applied = self.store.apply_changelog(key.unwrap_or_default(), value)?;
+        self.next = Offset(offset.0 + 1);
+        let Applied::Progress(progress) = applied else { return Ok(false) };
+        if progress.semantics_hash != self.semantics_hash {
+            return Err(Unusable::Semantics { found: progress.semantics_hash, here: self.semantics_hash });
+        }
+        self.epoch_seen = self.epoch_seen.max(progress.epoch);
+        let equal = progress.digest == self.store.digest() && progress.entries == self.store.entries();
+        if equal {
+            self.checks.equal += 1;
+            self.doubt = None;
+        } else {
+            self.doubt = Some(Doubt { commit: progress.commit, active: progress.digest });
+        }
+        Ok(true)
+    }
+
+    /// The end of the changelog, up to which everything was applied. Here a difference of digests is a proof.
+    #[must_use]
+    pub fn reached_end(&mut self, end: Offset) -> Option<Divergence> {
+        self.next = self.next.max(end);
+        self.following = true;
+        let doubt = self.doubt?;
+        self.checks.different += 1;
+        let here = self.store.digest();
+        let sound = self.store.recompute_digest() == here;
+        Some(Divergence { commit: doubt.commit, active: doubt.active, here, sound })
+    }
+
+    /// Whether everything before this offset is applied.
+    #[must_use]
+    pub fn has_applied(&self, until: Offset) -> bool {
+        self.next >= until
+    }
+
+    // --- promotion
+
+    /// Whether a tenure of this epoch may begin. `renewed`: this process had the tenure before and was fenced, perhaps
+    /// by nobody, so that its own epoch may stand in the changelog.
+    #[must_use]
+    pub fn may_begin(&self, epoch: Epoch, renewed: bool) -> Eligible {
+        let free = self.epoch_seen < epoch || (renewed && self.epoch_seen == epoch);
+        if free { Eligible::Yes } else { Eligible::Overtaken(self.epoch_seen) }
+    }
+
+    /// Where the input goes on; none where nothing was ever consumed.
+    #[must_use]
+    pub fn next_input(&self) -> Option<Offset> {
+        self.progress().map(|progress| progress.next_input_offset)
+    }
+
+    // --- active
+
+    /// Applies an input record.
+    ///
+    /// # Errors
+    /// Our own code panicked: the batch is undone and must be read again; this record will then be rejected as
+    /// `internal_error`, so that it cannot take the fleet down one node after the other.
+    pub fn read(&mut self, record: &InputRecord<'_>, batch_begin: Offset) -> Result<(), Panicked> {
+        if self.poisoned.contains(&record.offset) {
+            self.store.reject_internal(record);
+            return Ok(());
+        }
+        let store = &mut self.store;
+        let applied = catch_unwind(AssertUnwindSafe(|| {
+            fail::fail_point!("apply_panic", |_| panic!("failpoint apply_panic"));
+            store.apply(record);
+        }));
+        if applied.is_ok() {
+            return Ok(());
+        }
+        self.store.undo();
+        self.poisoned.insert(record.offset);
+        Err(Panicked { offset: record.offset, again_from: batch_begin })
+    }
+
+    /// All that one transaction has to write, the progress record last.
+    pub fn transaction(&mut self, epoch: Epoch, next_input: Offset) -> Transaction {
+        let batch = self.store.batch(epoch, next_input);
+        let message = |topic, key, value| Message { topic, key, value, headers: Vec::new() };
+        let mut messages = Vec::with_capacity(batch.entries.len() + batch.outputs.len() + batch.dead_letters.len() + 1);
+        messages.extend(batch.entries.into_iter().map(|e| message(Topic::Changelog, Some(e.key), e.value)));
+        messages.extend(batch.outputs.into_iter().map(|o| message(Topic::Output, Some(o.key), Some(o.value))));
+        let letters_at = messages.len();
+        messages.extend(batch.dead_letters.iter().map(|letter| letter_message(letter)));
+        let progress = Bytes::from(batch.progress.encode());
+        messages.push(message(Topic::Changelog, Some(Bytes::from_static(Progress::key())), Some(progress)));
+        Transaction { messages, letters: batch.dead_letters, letters_at, progress: batch.progress }
+    }
+
+    /// The transaction is committed.
+    pub fn committed(&mut self, transaction: &Transaction, committed: Committed) {
+        self.store.committed();
+        self.next = committed.changelog_next;
+        self.epoch_seen = self.epoch_seen.max(transaction.progress.epoch);
+        self.poisoned.clear();
+    }
+
+    /// The transaction is not committed, or nobody knows: back to the last commit that is known.
+    pub fn undo(&mut self) {
+        self.store.undo();
+    }
+
+    /// The tenure is over: what follows is read from the changelog.
+    pub fn stand_by(&mut self) {
+        self.store.undo();
+        self.doubt = None;
+        self.following = false;
+    }
+
+    /// The state of the open batch, to decide when to commit.
+    #[must_use]
+    pub fn pending(&self) -> crate::store::Pending {
+        self.store.pending()
+    }
+}
+
+/// What one transaction writes.
+#[derive(Debug)]
+pub struct Transaction {
+    /// In the order in which they are written.
+    pub messages: Vec<Message>,
+    /// The progress record among them.
+    pub progress: Progress,
+    letters: Vec<Arc<DeadLetter>>,
+    letters_at: usize,
+}
+
+impl Transaction {
+    /// Leaves the value out of a dead letter that is larger than the broker takes. False for any other message.
+    pub fn shorten(&mut self, index: usize) -> bool {
+        let letter = index.checked_sub(self.letters_at).and_then(|place| self.letters.get(place));
+        let Some(letter) = letter.filter(|_| self.messages[index].value.is_some()) else { return false };
+        self.messages[index] = letter_message(&letter.without_value());
+        true
+    }
+}
+
+fn letter_message(letter: &DeadLetter) -> Message {
+    Message {
+        topic: Topic::DeadLetters,
+        key: letter.key.clone().map(Bytes::from),
+        value: letter.value.clone().map(Bytes::from),
+        headers: letter.headers.clone(),
+    }
+}

@@ -1,0 +1,123 @@
+//! Random messy records through this code and through the reference in Python: the same bytes.
+
+use std::process::Command;
+
+use crate::messy::Messy;
+use crate::{beside, tried};
+
+const RECORDS_PER_CONFIG: usize = 500;
+
+/// Configurations that together use everything this version supports.
+const CONFIGS: [&str; 8] = [
+    "[input]\ntopic = \"t\"\n",
+    "[input]\ntopic = \"t\"\nrecords = \"/r\"\n[input.device]\nfrom = \"document\"\nsegment = 1\n[input.time]\nunit = \"ms\"\n\
+     [[input.value]]\nname = \"v\"\npointer = \"/value\"\n[[input.value]]\nname = \"w\\\"\\n\"\npointer = \"/w/0\"\nbooleans = true\n\
+     [window]\ngrace = \"30m\"\n[output]\ndead_letter = [\"late\", \"missing\", \"duplicate\", \"null_record\"]\n",
+    "[input]\ntopic = \"t\"\ndecode = \"/p\"\nbooleans = true\n[input.time]\nzone = \"America/New_York\"\n\
+     on_implausible = \"record_time\"\n[[input.value]]\nname = \"inner\"\npointer = \"/p/value\"\n[[input.value]]\nname = \"outer\"\n\
+     pointer = \"/value\"\n[window]\nsize = \"7m\"\ngrace = \"1h\"\n[output]\ndead_letter = [\"rejected\", \"missing\"]\n",
+    "[input]\ntopic = \"t\"\n[input.device]\nfrom = \"key\"\nsegment = 0\n[input.time]\nfrom = \"header:t\"\nunit = \"s\"\nzone = \"Asia/Kolkata\"\n\
+     [window]\nsize = \"1d\"\n",
+    "[input]\ntopic = \"t\"\nbooleans = true\nnumeric_strings = false\nmissing = [0, 1, -200, 999.9]\n\
+     missing_text = [\"NA\", \"21.5\", \"nan\"]\n[input.device]\nfrom = \"header:d\"\n[input.time]\nfrom = \"record\"\n\
+     [output]\ndead_letter = [\"late\", \"rejected\", \"missing\", \"duplicate\", \"null_record\"]\n",
+    "[input]\ntopic = \"t\"\nrecords = \"\"\n[input.time]\nunit = \"us\"\n[input.limits]\nmax_future = \"off\"\n\
+     min_time = \"1960-01-01T00:00:00Z\"\nmax_device_id = 2\nmax_readings_per_record = 3\n[[input.value]]\nname = \"v\"\npointer = \"/value\"\n\
+     [[input.value]]\nname = \"w\"\npointer = \"/w\"\nnumeric_strings = false\n[window]\nsize = \"1s\"\n",
+    "[input]\ntopic = \"t\"\nrecords = \"/r\"\ndecode = \"/r/0\"\n[input.time]\nfrom = \"document\"\npointer = \"/r/0/ts\"\nunit = \"ns\"\nzone = \"Europe/London\"\n\
+     [window]\nsize = \"10m\"\n",
+    "[input]\ntopic = \"t\"\ndecode = \"\"\n[input.device]\npointer = \"/w/0\"\n[input.time]\nfrom = \"key\"\n[input.limits]\nmin_time = \"0001-01-01T00:00:00Z\"\n\
+     max_future = \"0s\"\n[[input.value]]\nname = \"v\"\npointer = \"/value\"\nmissing = [21.5]\n[[input.value]]\nname = \"all\"\npointer = \"\"\n\
+     [window]\nsize = \"365d\"\ngrace = \"3650d\"\n",
+];
+
+/// What the reference prints for a configuration and a file of records.
+fn referred(config: &str, records: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config_path, records_path) = (
+        folder.path().join("config.toml"),
+        folder.path().join("records.jsonl"),
+    );
+    std::fs::write(&config_path, config).expect("written");
+    std::fs::write(&records_path, records).expect("written");
+    let output = Command::new("python3")
+        .arg(beside("reference/windows.py"))
+        .args([&config_path, &records_path])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONIOENCODING", "utf-8")
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("this test needs python3, 3.11 or later, to run the reference: {error}")
+        });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let needs = if errors.contains("tomllib") {
+        "this test needs python3 3.11 or later: "
+    } else {
+        "the reference failed: "
+    };
+    assert!(output.status.success(), "{needs}{errors}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn messy_records_give_the_bytes_of_the_reference() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for (seed, config) in (1..).zip(CONFIGS) {
+        let mut messy = Messy::new(seed);
+        let records: String = (0..RECORDS_PER_CONFIG)
+            .map(|offset| messy.record(offset) + "\n")
+            .collect();
+        let (found, wanted) = (tried(config, &records), referred(config, &records));
+        for (index, (found, wanted)) in found.lines().zip(wanted.lines()).enumerate() {
+            assert_eq!(
+                found,
+                wanted,
+                "seed {seed}, line {} of the result",
+                index + 1
+            );
+        }
+        assert!(
+            found == wanted,
+            "seed {seed}: the results have {} and {} lines",
+            found.len(),
+            wanted.len()
+        );
+        let counters = wanted
+            .lines()
+            .find(|line| line.starts_with("{\"counters\""))
+            .expect("counters");
+        outcomes.extend(
+            counters
+                .split(['"', ':', ',', '{', '}'])
+                .filter(|word| word.starts_with(char::is_alphabetic))
+                .map(str::to_owned),
+        );
+        assert!(
+            wanted.contains("\"count\":"),
+            "seed {seed}: nothing was counted: {counters}"
+        );
+    }
+    // Together they meet every reason that JSON records can have.
+    for reason in [
+        "schema_registry_framing",
+        "bad_json",
+        "no_records",
+        "too_many_readings",
+        "no_device",
+        "bad_device",
+        "device_too_long",
+        "no_time",
+        "no_zone",
+        "bad_time",
+        "before_min_time",
+        "future",
+        "no_value",
+        "not_numeric",
+        "not_finite",
+    ] {
+        assert!(
+            outcomes.contains(reason),
+            "no record was rejected for {reason}: {outcomes:?}"
+        );
+    }
+}
