@@ -31,9 +31,15 @@ pub(super) struct Fence<'a> {
 impl Fence<'_> {
     /// Our own request first, then a handle to work with.
     pub(super) fn direct(&self, warm: Option<Client>) -> Result<Client, LogError> {
+        let begin = Instant::now();
+        let was_warm = warm.is_some();
         wire::fence(self.bootstrap, self.transactional_id, self.transaction_timeout, self.within)
             .map_err(|error| LogError::Unavailable(format!("fencing {}: {error}", self.transactional_id)))?;
-        self.init(warm, INIT_AFTER_DIRECT)
+        let request_us = begin.elapsed().as_micros();
+        let handle = self.init(warm, INIT_AFTER_DIRECT)?;
+        let handle_us = begin.elapsed().as_micros() - request_us;
+        tracing::debug!(partition = %self.partition, was_warm, request_us, handle_us, "fenced");
+        Ok(handle)
     }
 
     /// Handles of librdkafka only.

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     http::Health,
     log::{Log, Topic},
-    topics,
+    topics::{self, Severity},
 };
 
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -94,7 +94,8 @@ pub(super) async fn usable_topics(config: &Config, health: &Health) -> Result<()
             Ok(ready) => {
                 let texts: Vec<_> = ready.problems.iter().map(ToString::to_string).collect();
                 let text = texts.join("; ");
-                if ready.input_partitions(config).is_some() {
+                // A missing topic may come, and another node may be creating ours just now; a wrong setting stays.
+                if ready.problems.iter().any(|problem| problem.severity == Severity::Fatal && problem.setting != "exists") {
                     return Err(NodeError::Topics(text));
                 }
                 text
