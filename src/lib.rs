@@ -18,4 +18,5 @@ pub mod reading;
 pub mod semantics;
 pub mod store;
 pub mod topics;
+pub mod verify;
 pub mod window;

@@ -43,6 +43,12 @@ enum Command {
         /// Records, one JSON object a line.
         records: PathBuf,
     },
+    /// Shows the cluster as the nodes see it.
+    Status(cli::status::StatusArgs),
+    /// Shows failovers and switchovers, the newest first.
+    History(cli::history::HistoryArgs),
+    /// Computes everything again from the input and compares it with what was published.
+    Verify(cli::verify::VerifyArgs),
     /// Compares the topics with what exactness needs, and creates ours.
     Topics {
         #[command(flatten)]
@@ -73,6 +79,12 @@ fn run(command: Command) -> anyhow::Result<u8> {
             cli::try_::run(&config, &records, &mut out)?;
             out.flush()?;
             Ok(0)
+        }
+        Command::Status(arguments) => Ok(cli::status::run(&arguments, &mut io::stdout(), &mut io::stderr())?),
+        Command::History(arguments) => Ok(cli::history::run(&arguments, &mut io::stdout(), &mut io::stderr())?),
+        Command::Verify(arguments) => {
+            let (mut out, mut err) = (io::stdout(), io::stderr());
+            Ok(runtime()?.block_on(cli::verify::run(&arguments, &mut out, &mut err))?)
         }
         Command::Topics { config, command } => with_config(&config, |config| {
             let (mut out, mut err, mut ask) = (io::stdout(), io::stderr(), ask);

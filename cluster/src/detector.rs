@@ -304,7 +304,9 @@ impl Detector {
         let Status::Suspect { since, refuted, .. } = &mut peer.status else {
             return Vec::new();
         };
-        let same = view.incarnation == peer.incarnation || view.incarnation == 0;
+        // 0: one of the two has never heard of it.
+        let same =
+            view.incarnation == peer.incarnation || view.incarnation == 0 || peer.incarnation == 0;
         let confirms = same && (view.proved || Duration::from_millis(view.age_ms) >= enough);
         if !confirms {
             if !*refuted {

@@ -1,7 +1,7 @@
 //! The control plane of hotspare: replicated state, planner, failure detector, Raft and peer transport.
 //!
 //! A small Raft group decides which node is the active of each partition and which nodes stand by. The pure
-//! rooms ([`state`], [`planner`], [`detector`]) know no clock, no socket and no task: facts and the time come
+//! rooms (`state`, `planner`, `detector`) know no clock, no socket and no task: facts and the time come
 //! in, commands and verdicts go out. `raft/` is the only place that names openraft, `transport/` the only one
 //! with sockets, and `agent/` wires them together behind the handle [`Cluster`].
 

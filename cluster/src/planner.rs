@@ -128,11 +128,18 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
     let mut plan = Plan::default();
     register(facts, state, &mut plan);
     count_partitions(facts, state, settings, &mut plan);
+    let mut moves = moving(state);
     let mut loads = Loads::of(state);
     for (partition, entry) in &state.partitions {
         let Some(need) = need(facts, state, *partition, entry, settings) else {
             continue;
         };
+        if need.reason == Reason::Drain {
+            if moves >= settings.moves_max {
+                continue;
+            }
+            moves += 1;
+        }
         if let Some(remaining) = antiflap(facts, entry, &need, settings) {
             let candidates = choose(facts, state, *partition, entry, &need, &loads).passed_over;
             let remaining = Some(remaining);
@@ -158,6 +165,20 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
     }
     plan.commands.truncate(COMMANDS_MAX);
     plan
+}
+
+/// Switchovers that are under way.
+fn moving(state: &State) -> usize {
+    let of = |p: &&Partition| {
+        p.order
+            .as_ref()
+            .is_some_and(|o| o.kind == EventKind::Switchover)
+    };
+    let under_way = state
+        .partitions
+        .values()
+        .filter(|p| p.stage == Stage::Ordered);
+    under_way.filter(of).count()
 }
 
 /// How many replicas each node has, counting what this plan has ordered.

@@ -136,23 +136,36 @@ async fn frozen(leader: bool) {
     victim.signal(rustix::process::Signal::STOP);
     settled(&nodes, 2).await;
     let event = wait("the history tells it", || {
-        let of = |e: &HistoryEvent| e.kind == EventKind::Failover && e.result == EventResult::Success;
+        let of =
+            |e: &HistoryEvent| e.kind == EventKind::Failover && e.result == EventResult::Success;
         nodes[0].history().into_iter().rev().find(of)
     })
     .await;
     assert_eq!(event.reason, Reason::Silent, "{event:?}");
     let node_id = event.from.as_ref().map(|f| f.node_id);
-    assert_eq!((node_id, event.false_positive), (Some(before.node_id), false));
+    assert_eq!(
+        (node_id, event.false_positive),
+        (Some(before.node_id), false)
+    );
     assert_eq!(event.evidence.len(), 2);
-    assert_ne!(event.evidence[0].seen_by, event.evidence[1].seen_by, "another node confirmed");
+    assert_ne!(
+        event.evidence[0].seen_by, event.evidence[1].seen_by,
+        "another node confirmed"
+    );
 
     victim.signal(rustix::process::Signal::CONT);
     nodes.push(victim);
     settled(&nodes, 3).await;
-    wait("it knows that it was deposed", || nodes[2].last()?.actives.is_empty().then_some(())).await;
+    wait("it knows that it was deposed", || {
+        nodes[2].last()?.actives.is_empty().then_some(())
+    })
+    .await;
     wait("the failover is known to have been false", || {
         let history = nodes[0].history();
-        history.iter().any(|e| e.seq == event.seq && e.false_positive).then_some(())
+        history
+            .iter()
+            .any(|e| e.seq == event.seq && e.false_positive)
+            .then_some(())
     })
     .await;
 }

@@ -1,4 +1,8 @@
 //! The commands, one file each.
 
+pub mod client;
+pub mod history;
+pub mod status;
 pub mod topics;
 pub mod try_;
+pub mod verify;

@@ -53,21 +53,21 @@ enum State {
 }
 
 /// What it needs.
-pub struct Parts {
+pub(super) struct Parts {
     /// The control plane.
-    pub cluster: Cluster,
+    pub(super) cluster: Cluster,
     /// The topics.
-    pub log: Arc<dyn Log>,
+    pub(super) log: Arc<dyn Log>,
     /// How replicas are restored.
-    pub restore: Restore,
+    pub(super) restore: Restore,
     /// Bounds of actives.
-    pub rules: ActiveRules,
+    pub(super) rules: ActiveRules,
     /// Where replicas tell their status.
-    pub statuses: Statuses,
+    pub(super) statuses: Statuses,
 }
 
 /// The supervisor of a node's replicas.
-pub struct Supervisor {
+pub(super) struct Supervisor {
     parts: Parts,
     me: NodeId,
     standbys: Standbys,
@@ -83,7 +83,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// The reader of the changelog cannot be made.
-    pub fn new(parts: Parts) -> Result<Self, LogError> {
+    pub(super) fn new(parts: Parts) -> Result<Self, LogError> {
         let (news, inbox) = unbounded_channel();
         let tell = news.clone();
         let told = move |told| drop(tell.send(News::Standby(told)));
@@ -93,7 +93,7 @@ impl Supervisor {
     }
 
     /// Runs until `stop` resolves, then ends all threads; what actives have read is committed first.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut assignments = self.parts.cluster.assignments();
         let mut tick = tokio::time::interval(TICK);

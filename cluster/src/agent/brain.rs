@@ -9,14 +9,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::detector::{Cause, Finding, Moment, Seen};
 use crate::ids::{NodeId, Slot};
 use crate::raft::{Group, Watched};
-use crate::state::{Batch, Command};
+use crate::state::Command;
 use crate::transport::{Limits, Notice, Request, Response, dial_forever};
 use crate::view::Liveness;
 
 use super::election;
 use super::forming;
 use super::leading::Leading;
-use super::node::{Input, Node, Peer};
+use super::node::{Duty, Input, Node, Peer};
 use super::serve::Server;
 
 /// Between ticks; the detector's resolution.
@@ -107,11 +107,7 @@ impl Brain {
             Input::Proposed { committed } => self.leading.proposed(committed),
             Input::MembersChanged => self.leading.members_changed(),
             Input::JoinEnded => self.forming = false,
-            Input::Poke => {
-                if self.watched.is_none() {
-                    self.watched = self.node.group().map(|g| g.watch());
-                }
-            }
+            Input::Poke => self.watch_group(),
         }
     }
 
@@ -120,7 +116,14 @@ impl Brain {
         self.follow(findings);
     }
 
+    fn watch_group(&mut self) {
+        if self.watched.is_none() {
+            self.watched = self.node.group().map(|g| g.watch());
+        }
+    }
+
     fn tick(&mut self) {
+        self.watch_group();
         let now = self.node.now();
         let findings = {
             let mut detector = self.node.detector();
@@ -206,23 +209,11 @@ impl Brain {
 
     fn falsely_deposed(&self, slot: &Slot, incarnation: u64) {
         let id = self.node.peers().get(slot).map(|p| p.heartbeat.node_id);
-        let (Some(node_id), Some(group)) = (id, self.node.group()) else {
+        let Some(node) = id.filter(|_| self.node.raft_status().is_leader) else {
             return;
         };
-        if !group.status().is_leader {
-            return;
-        }
-        let command = Command::FalsePositive {
-            node: node_id,
-            incarnation,
-        };
-        self.node.spawn_task(async move {
-            let _ = group
-                .propose(Batch {
-                    commands: vec![command],
-                })
-                .await;
-        });
+        let command = Command::FalsePositive { node, incarnation };
+        self.node.add_duty(Duty::Command(command));
     }
 
     /// Members may live at addresses that are not among the seeds.

@@ -103,9 +103,10 @@ impl Leading {
             .settings
             .raft_election_timeout_max
             .as_millis();
-        let quorum = status
-            .quorum_age_ms
-            .is_some_and(|age| u128::from(age) < lease_ms);
+        let answered = status.quorum_age_ms;
+        // A sole voter needs no answer but its own, and its age is not kept.
+        let quorum =
+            status.voters.len() == 1 || answered.is_some_and(|age| u128::from(age) < lease_ms);
         if !quorum {
             if now.saturating_sub(since) >= NO_QUORUM_AFTER
                 && !self.node.replicated.read().cluster_id.is_empty()

@@ -212,4 +212,9 @@ fn a_node_never_heard_of_is_suspected_only_after_a_longer_while() {
         run(&mut d, 3_210, 3_300, &[]),
         vec![Finding::Ask(slot("b"))]
     );
+    assert_eq!(
+        d.see(&slot("b"), told(5_000, 7), ms(3_310)),
+        vec![Finding::Gone(slot("b"))]
+    );
+    assert!(d.verdict(&slot("b"), 0).is_some());
 }

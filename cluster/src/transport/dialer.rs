@@ -21,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 /// Between attempts while a peer refuses us.
 const REFUSED_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Between attempts where the peer is connected already, by another address.
+const DUPLICATE_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Between attempts within the probe after a reset.
 const PROBE_RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -41,20 +43,22 @@ pub(crate) async fn dial_forever<H: Handler>(
     links: Arc<Links>,
     limits: Limits,
 ) {
-    let mut known: Option<Slot> = None;
+    // Whose connection was reset here and is not yet back: only then a refusal says something of it.
+    let mut lost: Option<Slot> = None;
     let mut probe_until: Option<Instant> = None;
     loop {
         let probing = probe_until.is_some_and(|until| Instant::now() < until);
         let pause = match attempt(&address, handler.as_ref(), &limits).await {
+            Attempt::Connected(theirs, ..) if links.holds(&theirs) => DUPLICATE_RETRY_AFTER,
             Attempt::Connected(theirs, reading, writing) => {
-                known = Some(theirs.slot.clone());
                 let reset = hold(&theirs, reading, writing, &handler, &links, &limits).await;
+                lost = reset.then(|| theirs.slot.clone());
                 probe_until = reset.then(|| Instant::now() + limits.probe_timeout);
                 continue;
             }
             Attempt::NobodyThere => {
                 probe_until = None;
-                if let Some(slot) = &known {
+                if let Some(slot) = &lost {
                     handler.seen(slot, Seen::Refused).await;
                 }
                 RETRY_AFTER

@@ -156,6 +156,12 @@ impl Links {
         self.links().get(slot).cloned()
     }
 
+    /// Whether a connection to this very process is held.
+    fn holds(&self, theirs: &Hello) -> bool {
+        let held = self.get(&theirs.slot);
+        held.is_some_and(|link| link.incarnation == theirs.incarnation)
+    }
+
     /// Slots with a held connection.
     pub(crate) fn connected(&self) -> Vec<Slot> {
         self.links().keys().cloned().collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::BufReader;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::dialer::write_all;
@@ -16,6 +16,10 @@ use super::{Handler, Limits, OUT_MAX, net};
 
 /// For the handshake of a connection.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+/// Connections held at a time; more wait until one is closed.
+const CONNECTIONS_MAX: usize = 256;
+/// Longest handshake message.
+const HELLO_BYTES_MAX: usize = 64 * 1024;
 /// Pause after a failed accept (too many open files).
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(20);
 
@@ -25,12 +29,17 @@ pub(crate) async fn serve_forever<H: Handler>(
     handler: Arc<H>,
     limits: Limits,
 ) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return;
+        };
         match net::accept(&listener).await {
             Ok(stream) => {
                 let (handler, limits) = (handler.clone(), limits.clone());
                 let spawner = handler.clone();
                 spawner.spawn(async move {
+                    let _place = place;
                     if let Err(e) = connection(stream, handler, &limits).await {
                         tracing::debug!(error = %e, "peer_connection_ended");
                     }
@@ -51,11 +60,7 @@ async fn connection<H: Handler>(
 ) -> io::Result<()> {
     let (reading, mut writing) = net::split(stream);
     let mut reading = BufReader::new(reading);
-    let first = timeout(
-        HELLO_TIMEOUT,
-        frame::read(&mut reading, limits.frame_bytes_max),
-    )
-    .await;
+    let first = timeout(HELLO_TIMEOUT, frame::read(&mut reading, HELLO_BYTES_MAX)).await;
     let first = first.map_err(|_| io::ErrorKind::TimedOut)??;
     let theirs: Hello = match (first.kind, first.message()) {
         (Kind::Hello, Ok(hello)) => hello,

@@ -370,7 +370,8 @@ impl Process {
     /// SIGSTOP and SIGCONT.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal)
+            .unwrap();
     }
 
     /// SIGKILL; gives the time at which it was sent.

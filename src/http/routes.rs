@@ -1,0 +1,160 @@
+//! The paths, and what they answer.
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::{StatusCode, Uri, header},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use hotspare_cluster::{EventKind, HistoryEvent, PartitionId, WallTime};
+use serde::Serialize;
+
+use super::{
+    Shared,
+    document::{NodeDoc, PartitionDoc, StatusDoc},
+    guard::guard,
+    metrics, probes,
+    problem::Problem,
+    query::Parameters,
+    status::{Snapshot, status},
+};
+
+/// Events in one answer, where nothing is said.
+const EVENTS: usize = 100;
+/// Most events in one answer.
+const EVENTS_MAX: usize = 1000;
+
+/// All paths.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    Router::new()
+        .route("/livez", get(probes::livez))
+        .route("/readyz", get(probes::readyz))
+        .route("/startupz", get(probes::startupz))
+        .route("/active", get(probes::active))
+        .route("/standby", get(probes::standby))
+        .route("/v1/status", get(whole))
+        .route("/v1/nodes", get(nodes))
+        .route("/v1/partitions", get(partitions))
+        .route("/v1/partitions/{partition}", get(partition))
+        .route("/v1/history", get(history))
+        .route("/metrics", get(scrape))
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
+        .with_state(Arc::clone(shared))
+}
+
+async fn not_found(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", uri.path()))
+}
+
+async fn not_allowed(uri: Uri) -> Problem {
+    let detail = format!("{} is only for GET and HEAD", uri.path());
+    Problem::new("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, detail)
+}
+
+/// This machine's wall clock.
+fn wall_clock() -> WallTime {
+    WallTime(jiff::Timestamp::now().as_millisecond())
+}
+
+fn document(shared: &Shared) -> StatusDoc {
+    let (view, replicas, now) = shared.observe();
+    let health = shared.source.health();
+    status(&Snapshot {
+        view,
+        replicas,
+        warm_lag_records_max: shared.rules.ready.lag_records,
+        topics: health.topics(),
+        kafka_age: health.kafka_age(),
+        now,
+        at: wall_clock(),
+    })
+}
+
+async fn whole(State(shared): State<Arc<Shared>>) -> Json<StatusDoc> {
+    Json(document(&shared))
+}
+
+#[derive(Serialize)]
+struct Nodes {
+    nodes: Vec<NodeDoc>,
+}
+
+async fn nodes(State(shared): State<Arc<Shared>>) -> Json<Nodes> {
+    Json(Nodes { nodes: document(&shared).nodes })
+}
+
+#[derive(Serialize)]
+struct Partitions {
+    partitions: Vec<PartitionDoc>,
+}
+
+async fn partitions(State(shared): State<Arc<Shared>>) -> Json<Partitions> {
+    Json(Partitions { partitions: document(&shared).partitions })
+}
+
+async fn partition(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> Result<Json<PartitionDoc>, Problem> {
+    let mut partitions = document(&shared).partitions;
+    let asked = name.parse().ok().map(PartitionId);
+    match partitions.iter().position(|partition| Some(partition.partition) == asked) {
+        Some(index) => Ok(Json(partitions.swap_remove(index))),
+        None => Err(Problem::not_found(format!("there is no partition \"{name}\"; {} are known", partitions.len()))),
+    }
+}
+
+/// `/v1/history`.
+#[derive(Serialize)]
+struct History {
+    events: Vec<HistoryEvent>,
+}
+
+async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Json<History>, Problem> {
+    let parameters = Parameters::of(&uri)?.only(&["partition", "kind", "limit", "before"])?;
+    let partition = parameters.parse("partition", "its number, from 0")?.map(PartitionId);
+    let before: Option<u64> = parameters.parse("before", "the number of an event")?;
+    let limit = parameters.parse("limit", "a number from 1 to 1000")?.unwrap_or(EVENTS);
+    if !(1..=EVENTS_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("parameter \"limit\" is {limit}; write a number from 1 to {EVENTS_MAX}")));
+    }
+    let kind = parameters.text("kind").map(kind_of).transpose()?;
+    let mut events = shared.source.history();
+    events.retain(|event| {
+        partition.is_none_or(|partition| event.partition == partition)
+            && kind.is_none_or(|kind| event.kind == kind)
+            && before.is_none_or(|before| event.seq < before)
+    });
+    Ok(Json(History { events: events.into_iter().rev().take(limit).collect() }))
+}
+
+fn kind_of(name: &str) -> Result<EventKind, Problem> {
+    match name {
+        "initial" => Ok(EventKind::Initial),
+        "failover" => Ok(EventKind::Failover),
+        "switchover" => Ok(EventKind::Switchover),
+        _ => Err(Problem::bad_request(format!(
+            "parameter \"kind\" is \"{name}\"; write initial, failover or switchover"
+        ))),
+    }
+}
+
+async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
+    let (view, replicas, _) = shared.observe();
+    let events = shared.source.health().is_history_known().then(|| shared.source.history());
+    let facts = metrics::Facts {
+        cluster: &shared.rules.cluster,
+        slot: &shared.rules.slot,
+        view: &view,
+        replicas: &replicas,
+        events: events.as_deref(),
+        per_partition: shared.rules.per_partition,
+    };
+    match metrics::text(&facts) {
+        Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+        Err(error) => Problem::new("internal", StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,275 @@
+//! The check of one partition.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use hotspare_cluster::{Epoch, Offset, PartitionId};
+use serde::Serialize;
+
+use super::{
+    Findings, Options, VerifyError,
+    letters::Letters,
+    outputs::Outputs,
+    state,
+    tail::Tail,
+};
+use crate::{
+    changelog::Progress,
+    config::Config,
+    log::{Log, Topic},
+    reading::InputRecord,
+    semantics::{Emit, Semantics},
+    store::{Batch, Store},
+};
+
+/// What was found in one partition.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionReport {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Epoch of the newest progress record; 0 without one.
+    pub epoch: Epoch,
+    /// Number of its commit.
+    pub commit: u64,
+    /// The input offset up to before which the clean run went.
+    pub next_input_offset: Offset,
+    /// End of the input.
+    pub input_end: Offset,
+    /// Input records that the clean run read.
+    pub records: u64,
+    /// Readings counted.
+    pub counted: u64,
+    /// Final outputs of the clean run.
+    pub windows_final: u64,
+    /// Windows open at its end.
+    pub windows_open: u64,
+    /// Outputs read from the topic.
+    pub outputs: u64,
+    /// Dead letters of the clean run.
+    pub dead_letters: u64,
+    /// Missing.
+    pub lost: u64,
+    /// More than once.
+    pub duplicated: u64,
+    /// Different.
+    pub wrong: u64,
+}
+
+struct Check<'a> {
+    config: &'a Config,
+    log: &'a dyn Log,
+    options: &'a Options,
+    partition: PartitionId,
+    outputs: Outputs,
+    letters: Letters,
+    findings: Findings,
+}
+
+/// Checks a partition.
+pub(super) fn check(
+    config: &Config,
+    log: &dyn Log,
+    options: &Options,
+    partition: PartitionId,
+) -> Result<(PartitionReport, Findings), VerifyError> {
+    let check = Check {
+        config,
+        log,
+        options,
+        partition,
+        outputs: Outputs::new(partition),
+        letters: Letters::new(partition),
+        findings: Findings::default(),
+    };
+    check.run()
+}
+
+impl Check<'_> {
+    fn tail(&self, topic: Topic) -> Tail<'_> {
+        let topics = &self.config.topics;
+        let name = match topic {
+            Topic::Input => &self.config.input.topic,
+            Topic::Changelog => topics.changelog(),
+            Topic::Output => topics.output(),
+            Topic::DeadLetters => topics.dead_letters(),
+        };
+        Tail { log: self.log, topic, name, partition: self.partition, stop: &self.options.stop }
+    }
+
+    fn run(mut self) -> Result<(PartitionReport, Findings), VerifyError> {
+        let against = self.options.against;
+        // All outputs before this one are of commits that the progress record, read next, covers.
+        let sure = if against.output { self.tail(Topic::Output).whole()? } else { Offset(0) };
+        let changelog = self.changelog()?;
+        let progress = changelog.progress().cloned();
+        self.check_semantics(progress.as_ref())?;
+        let (end, is_whole) = self.end_of_run(progress.as_ref());
+        let outputs = self.read_outputs()?;
+        self.read_letters()?;
+        let input_end = self.tail(Topic::Input).whole()?;
+        let clean = self.clean_run(end)?;
+        if against.output && is_whole && self.config.semantics().emit() == Emit::Changes {
+            for open in clean.open_windows() {
+                self.outputs.expect_current(open.as_bytes(), &mut self.findings);
+            }
+        }
+        if against.changelog && is_whole {
+            state::compare(self.partition, &changelog, &clean, &mut self.findings);
+        }
+        let Self { partition, outputs: book, letters, mut findings, .. } = self;
+        // A run that ends early does not know what comes after.
+        book.finish(if is_whole { sure.0 } else { 0 }, &mut findings);
+        letters.finish(end.0, &mut findings);
+        let counters = clean.counters();
+        let report = PartitionReport {
+            partition,
+            epoch: progress.as_ref().map_or(Epoch(0), |progress| progress.epoch),
+            commit: progress.as_ref().map_or(0, |progress| progress.commit),
+            next_input_offset: end,
+            input_end,
+            records: counters.records,
+            counted: counters.counted,
+            windows_final: counters.windows_final,
+            windows_open: clean.entries(),
+            outputs,
+            dead_letters: counters.dead_letters,
+            lost: findings.lost,
+            duplicated: findings.duplicated,
+            wrong: findings.wrong,
+        };
+        Ok((report, findings))
+    }
+
+    /// The state that the changelog tells.
+    fn changelog(&self) -> Result<Store, VerifyError> {
+        let mut store = Store::new(Arc::clone(self.config.semantics()), self.partition);
+        let tail = self.tail(Topic::Changelog);
+        let (begin, end) = tail.bounds()?;
+        tail.read(begin, end, |record| {
+            let key = record.key.unwrap_or_default();
+            store.apply_changelog(key, record.value).map_err(|source| VerifyError::Changelog {
+                partition: self.partition,
+                offset: record.offset.0,
+                source,
+            })?;
+            Ok(())
+        })?;
+        Ok(store)
+    }
+
+    fn check_semantics(&self, progress: Option<&Progress>) -> Result<(), VerifyError> {
+        let wanted = self.config.semantics().hash();
+        match progress {
+            Some(progress) if progress.semantics_hash != wanted => Err(VerifyError::OtherSemantics {
+                partition: self.partition,
+                found: progress.semantics_hash,
+                wanted,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the clean run ends, and whether that is where the progress record stands.
+    fn end_of_run(&self, progress: Option<&Progress>) -> (Offset, bool) {
+        let end = progress.map_or(Offset(0), |progress| progress.next_input_offset);
+        match self.options.to {
+            Some(to) if to < end => (to, false),
+            _ => (end, true),
+        }
+    }
+
+    fn read_outputs(&mut self) -> Result<u64, VerifyError> {
+        if !self.options.against.output {
+            return Ok(0);
+        }
+        let mut outputs = std::mem::replace(&mut self.outputs, Outputs::new(self.partition));
+        let (mut findings, mut count) = (Findings::default(), 0);
+        let tail = self.tail(Topic::Output);
+        let end = tail.whole()?;
+        tail.read(Offset(0), end, |record| {
+            count += 1;
+            outputs.read(record.offset.0, record.key, record.value, &mut findings);
+            Ok(())
+        })?;
+        self.outputs = outputs;
+        self.findings.merge(findings);
+        Ok(count)
+    }
+
+    fn read_letters(&mut self) -> Result<(), VerifyError> {
+        if !self.options.against.dead_letters {
+            return Ok(());
+        }
+        let mut letters = std::mem::replace(&mut self.letters, Letters::new(self.partition));
+        let mut findings = Findings::default();
+        let tail = self.tail(Topic::DeadLetters);
+        let end = tail.whole()?;
+        tail.read(Offset(0), end, |record| {
+            letters.read(record.offset.0, (record.key, record.value), &record.headers(), &mut findings);
+            Ok(())
+        })?;
+        self.letters = letters;
+        self.findings.merge(findings);
+        Ok(())
+    }
+
+    /// An uninterrupted run over the input, up to before this offset.
+    fn clean_run(&mut self, end: Offset) -> Result<Store, VerifyError> {
+        let mut outputs = std::mem::replace(&mut self.outputs, Outputs::new(self.partition));
+        let mut letters = std::mem::replace(&mut self.letters, Letters::new(self.partition));
+        let mut findings = Findings::default();
+        let (against, from) = (self.options.against, self.options.from.unwrap_or(Offset(0)));
+        let mut clean = CleanRun::new(self.config.semantics(), self.partition);
+        self.tail(Topic::Input).read(Offset(0), end, |record| {
+            let input = InputRecord {
+                offset: record.offset,
+                timestamp_ms: record.timestamp_ms,
+                key: record.key,
+                value: record.value,
+                headers: record.headers(),
+            };
+            let is_judged = record.offset >= from;
+            let batch = clean.step(&input);
+            if against.output {
+                for output in &batch.outputs {
+                    outputs.expect(&output.key, &output.value, is_judged, &mut findings);
+                }
+            }
+            if against.dead_letters {
+                for letter in &batch.dead_letters {
+                    letters.expect(letter, is_judged, &mut findings);
+                }
+            }
+            Ok(())
+        })?;
+        (self.outputs, self.letters) = (outputs, letters);
+        self.findings.merge(findings);
+        Ok(clean.store)
+    }
+}
+
+/// The pure rooms with a commit after every record, so that every state that any cluster may have shown is seen.
+pub(super) struct CleanRun {
+    pub(super) store: Store,
+}
+
+impl CleanRun {
+    pub(super) fn new(semantics: &Arc<Semantics>, partition: PartitionId) -> Self {
+        Self { store: Store::new(Arc::clone(semantics), partition) }
+    }
+
+    /// Reads a record and gives what a commit after it writes.
+    pub(super) fn step(&mut self, record: &InputRecord<'_>) -> Batch {
+        let store = &mut self.store;
+        // A record on which the code panics is a rejection, there as here.
+        if catch_unwind(AssertUnwindSafe(|| store.apply(record))).is_err() {
+            store.undo();
+            store.reject_internal(record);
+        }
+        let batch = store.batch(Epoch(0), Offset(record.offset.0.saturating_add(1)));
+        store.committed();
+        batch
+    }
+}
