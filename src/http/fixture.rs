@@ -7,8 +7,8 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Epoch, EventKind, EventResult, HistoryEvent, Liveness, NodeId, NodeRef, NodeReport, NodeView, Offset, PartitionId,
-    PartitionView, Phases, Reason, ReplicaReport, Role, Slot, View, WallTime,
+    Epoch, EventKind, EventResult, HistoryEvent, Liveness, NodeId, NodeRef, NodeReport, NodeView,
+    Offset, PartitionId, PartitionView, Phases, Reason, ReplicaReport, Role, Slot, View, WallTime,
 };
 
 use super::{Health, ReadyLimits, Rules, Snapshot, Source};
@@ -89,10 +89,26 @@ pub(crate) fn view() -> View {
         voters: vec![NodeId(3), NodeId(4), NodeId(57)],
         nodes: vec![
             node(3, "hotspare-0", 21, vec![report(0, Role::Active, 500, 500)]),
-            node(4, "hotspare-1", 34, vec![report(1, Role::Restoring, 100, 912_400)]),
-            node(57, "hotspare-2", 0, vec![report(0, Role::Standby, 498, 500), report(1, Role::Active, 912_400, 912_400)]),
+            node(
+                4,
+                "hotspare-1",
+                34,
+                vec![report(1, Role::Restoring, 100, 912_400)],
+            ),
+            node(
+                57,
+                "hotspare-2",
+                0,
+                vec![
+                    report(0, Role::Standby, 498, 500),
+                    report(1, Role::Active, 912_400, 912_400),
+                ],
+            ),
         ],
-        partitions: vec![partition(0, 42, 3, 57, 274_000_000), partition(1, 9, 57, 4, 660_000)],
+        partitions: vec![
+            partition(0, 42, 3, 57, 274_000_000),
+            partition(1, 9, 57, 4, 660_000),
+        ],
         events_total: BTreeMap::from([
             ("initial/initial/success".to_owned(), 2),
             ("failover/process_dead/success".to_owned(), 1),
@@ -105,13 +121,23 @@ pub(crate) fn view() -> View {
 /// The same cluster with every standby warm.
 pub(crate) fn healthy_view() -> View {
     let mut view = view();
-    view.nodes[1] = node(4, "hotspare-1", 34, vec![report(1, Role::Standby, 912_400, 912_400)]);
+    view.nodes[1] = node(
+        4,
+        "hotspare-1",
+        34,
+        vec![report(1, Role::Standby, 912_400, 912_400)],
+    );
     view
 }
 
 fn counters() -> Counters {
     use reading::{Outcome, Reason};
-    let mut counters = Counters { records: 5, windows_final: 2, dead_letters: 3, ..Counters::default() };
+    let mut counters = Counters {
+        records: 5,
+        windows_final: 2,
+        dead_letters: 3,
+        ..Counters::default()
+    };
     for outcome in [
         Outcome::Counted,
         Outcome::Counted,
@@ -149,7 +175,10 @@ fn replica(role: Role, applied: i64, lso: i64, now: Instant) -> ReplicaStatus {
         series: 4,
         input_lag_records: (role == Role::Active).then_some(3),
         digest_equal: Some(true),
-        checks: Checks { equal: 7, different: 0 },
+        checks: Checks {
+            equal: 7,
+            different: 0,
+        },
         turned_at: now,
         checkpoint_at: Some(ago(30_000)),
         problem: None,
@@ -166,7 +195,10 @@ pub(crate) fn replicas(now: Instant) -> BTreeMap<PartitionId, ReplicaStatus> {
 
 /// Three events, newest last: first active, false failover, switchover that is not at its end.
 pub(crate) fn events() -> Vec<HistoryEvent> {
-    let member = |slot: &str, id| NodeRef { slot: Slot(slot.to_owned()), node_id: NodeId(id) };
+    let member = |slot: &str, id| NodeRef {
+        slot: Slot(slot.to_owned()),
+        node_id: NodeId(id),
+    };
     let initial = HistoryEvent {
         seq: 1,
         kind: EventKind::Initial,
@@ -196,7 +228,14 @@ pub(crate) fn events() -> Vec<HistoryEvent> {
         partition: PartitionId(1),
         from: Some(member("hotspare-0", 3)),
         to: member("hotspare-2", 57),
-        phases_ms: Phases { detect: 1.3, decide: 3.9, fence: 14.2, catch_up: 2.0, first_output: 22.7, ..Phases::default() },
+        phases_ms: Phases {
+            detect: 1.3,
+            decide: 3.9,
+            fence: 14.2,
+            catch_up: 2.0,
+            first_output: 22.7,
+            ..Phases::default()
+        },
         total_ms: Some(45.9),
         false_positive: true,
         ..initial.clone()
@@ -209,7 +248,14 @@ pub(crate) fn events() -> Vec<HistoryEvent> {
         total_ms: None,
         ..failover.clone()
     };
-    vec![initial, failover, HistoryEvent { false_positive: false, ..switchover }]
+    vec![
+        initial,
+        failover,
+        HistoryEvent {
+            false_positive: false,
+            ..switchover
+        },
+    ]
 }
 
 /// What a status of it is made of.

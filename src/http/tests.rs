@@ -19,14 +19,20 @@ struct Server {
 
 impl Server {
     fn start(rules: Rules) -> Self {
-        let source = Arc::new(fixture::Fake { view: Mutex::new(fixture::view()), ..Default::default() });
+        let source = Arc::new(fixture::Fake {
+            view: Mutex::new(fixture::view()),
+            ..Default::default()
+        });
         source.health.set_started();
         source.health.kafka_answered();
         let (end, ended) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let served = Arc::clone(&source);
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let listener = bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
@@ -36,13 +42,20 @@ impl Server {
                 .await;
             });
         });
-        Self { address: told.recv().unwrap(), source, end: Some(end), thread: Some(thread) }
+        Self {
+            address: told.recv().unwrap(),
+            source,
+            end: Some(end),
+            thread: Some(thread),
+        }
     }
 
     /// Sends bytes and reads until the server closes.
     fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
@@ -50,10 +63,18 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str) -> Answer {
-        let text = self.raw(&format!("{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"));
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
+        let text = self.raw(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"
+        ));
+        let (head, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("{text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        Answer {
+            status,
+            head: head.to_lowercase(),
+            body: body.to_owned(),
+        }
     }
 
     fn get(&self, path: &str) -> Answer {
@@ -84,53 +105,75 @@ impl Answer {
     }
 }
 
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+/// Method, path, code and type.
+const ANSWERS: [(&str, &str, u16, &str); 30] = [
+    ("GET", "/livez", 200, TEXT),
+    ("GET", "/startupz", 200, TEXT),
+    ("GET", "/readyz", 200, TEXT),
+    ("GET", "/active", 200, TEXT),
+    ("GET", "/active?partition=1", 200, TEXT),
+    ("GET", "/active?partition=0", 503, PROBLEM),
+    ("GET", "/active?partition=x", 400, PROBLEM),
+    ("GET", "/standby?partition=0", 200, TEXT),
+    ("GET", "/standby?partition=0&max_age=1s", 200, TEXT),
+    ("GET", "/standby?partition=0&max_age=200ms", 503, PROBLEM),
+    ("GET", "/standby?partition=1", 503, PROBLEM),
+    ("GET", "/standby", 400, PROBLEM),
+    ("GET", "/v1/status", 200, JSON),
+    ("GET", "/v1/nodes", 200, JSON),
+    ("GET", "/v1/partitions", 200, JSON),
+    ("GET", "/v1/partitions/1", 200, JSON),
+    ("GET", "/v1/partitions/2", 404, PROBLEM),
+    ("GET", "/v1/partitions/-1", 404, PROBLEM),
+    ("GET", "/v1/history", 200, JSON),
+    ("GET", "/v1/history?kind=nonsense", 400, PROBLEM),
+    ("GET", "/v1/history?limit=0", 400, PROBLEM),
+    ("GET", "/v1/history?limit=1001", 400, PROBLEM),
+    ("GET", "/v1/history?partitoin=1", 400, PROBLEM),
+    ("GET", "/v1/history?partition=1&partition=2", 400, PROBLEM),
+    ("GET", "/metrics", 200, "text/plain; version=0.0.4"),
+    ("GET", "/nothing", 404, PROBLEM),
+    ("POST", "/v1/status", 405, PROBLEM),
+    ("DELETE", "/nothing", 404, PROBLEM),
+    ("HEAD", "/v1/status", 200, JSON),
+    ("HEAD", "/livez", 200, TEXT),
+];
+
 #[test]
 fn every_answer_has_its_code_type_and_is_not_stored() {
     let server = Server::start(fixture::rules());
-    for (method, path, status, kind) in [
-        ("GET", "/livez", 200, "text/plain"),
-        ("GET", "/startupz", 200, "text/plain"),
-        ("GET", "/readyz", 200, "text/plain"),
-        ("GET", "/active", 200, "text/plain"),
-        ("GET", "/active?partition=1", 200, "text/plain"),
-        ("GET", "/active?partition=0", 503, "application/problem+json"),
-        ("GET", "/active?partition=x", 400, "application/problem+json"),
-        ("GET", "/standby?partition=0", 200, "text/plain"),
-        ("GET", "/standby?partition=0&max_age=1s", 200, "text/plain"),
-        ("GET", "/standby?partition=0&max_age=200ms", 503, "application/problem+json"),
-        ("GET", "/standby?partition=1", 503, "application/problem+json"),
-        ("GET", "/standby", 400, "application/problem+json"),
-        ("GET", "/v1/status", 200, "application/json"),
-        ("GET", "/v1/nodes", 200, "application/json"),
-        ("GET", "/v1/partitions", 200, "application/json"),
-        ("GET", "/v1/partitions/1", 200, "application/json"),
-        ("GET", "/v1/partitions/2", 404, "application/problem+json"),
-        ("GET", "/v1/partitions/-1", 404, "application/problem+json"),
-        ("GET", "/v1/history", 200, "application/json"),
-        ("GET", "/v1/history?kind=nonsense", 400, "application/problem+json"),
-        ("GET", "/v1/history?limit=0", 400, "application/problem+json"),
-        ("GET", "/v1/history?limit=1001", 400, "application/problem+json"),
-        ("GET", "/v1/history?partitoin=1", 400, "application/problem+json"),
-        ("GET", "/v1/history?partition=1&partition=2", 400, "application/problem+json"),
-        ("GET", "/metrics", 200, "text/plain; version=0.0.4"),
-        ("GET", "/nothing", 404, "application/problem+json"),
-        ("POST", "/v1/status", 405, "application/problem+json"),
-        ("DELETE", "/nothing", 404, "application/problem+json"),
-        ("HEAD", "/v1/status", 200, "application/json"),
-        ("HEAD", "/livez", 200, "text/plain"),
-    ] {
+    for (method, path, status, kind) in ANSWERS {
         let answer = server.ask(method, path);
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
-        assert!(answer.head.contains(&format!("content-type: {kind}")), "{method} {path}: {}", answer.head);
-        assert!(answer.head.contains("cache-control: no-store"), "{method} {path}");
+        assert!(
+            answer.head.contains(&format!("content-type: {kind}")),
+            "{method} {path}: {}",
+            answer.head
+        );
+        assert!(
+            answer.head.contains("cache-control: no-store"),
+            "{method} {path}"
+        );
         assert_eq!(method == "HEAD", answer.body.is_empty(), "{method} {path}");
-        if kind == "application/problem+json" {
+        if kind == PROBLEM {
             let problem = answer.json();
             assert_eq!(problem["status"], status, "{path}");
-            assert!(problem["type"].is_string() && problem["detail"].is_string(), "{path}");
+            assert!(
+                problem["type"].is_string() && problem["detail"].is_string(),
+                "{path}"
+            );
         }
     }
-    assert!(server.ask("POST", "/v1/status").head.contains("allow: get,head"));
+    assert!(
+        server
+            .ask("POST", "/v1/status")
+            .head
+            .contains("allow: get,head")
+    );
 }
 
 #[test]
@@ -147,7 +190,12 @@ fn history_is_newest_first_and_filtered() {
         ("?partition=7", vec![]),
     ] {
         let json = server.get(&format!("/v1/history{query}")).json();
-        let found: Vec<u64> = json["events"].as_array().unwrap().iter().filter_map(|e| e["seq"].as_u64()).collect();
+        let found: Vec<u64> = json["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|e| e["seq"].as_u64())
+            .collect();
         assert_eq!(found, expected, "{query}");
     }
 }
@@ -155,7 +203,10 @@ fn history_is_newest_first_and_filtered() {
 #[test]
 fn readiness_names_what_is_wrong_and_can_leave_it_out() {
     let server = Server::start(fixture::rules());
-    server.source.health.set_topics(Some("topic \"x\" has cleanup.policy=delete".to_owned()));
+    server
+        .source
+        .health
+        .set_topics(Some("topic \"x\" has cleanup.policy=delete".to_owned()));
     let answer = server.get("/readyz");
     assert_eq!(answer.status, 503);
     assert_eq!(answer.json()["type"], "not_ready");
@@ -170,9 +221,16 @@ fn readiness_names_what_is_wrong_and_can_leave_it_out() {
     assert_eq!(server.get("/readyz?exclude=topics").status, 200);
     let answer = server.get("/readyz?verbose&exclude=topics&exclude=other");
     assert_eq!(answer.status, 200);
-    assert!(answer.body.contains("[+]topics excluded\n") && answer.body.contains("no check \"other\""), "{}", answer.body);
+    assert!(
+        answer.body.contains("[+]topics excluded\n") && answer.body.contains("no check \"other\""),
+        "{}",
+        answer.body
+    );
     server.source.health.set_stopping();
-    assert_eq!(server.get("/readyz?exclude=topics").json()["checks"][0]["name"], "not_stopping");
+    assert_eq!(
+        server.get("/readyz?exclude=topics").json()["checks"][0]["name"],
+        "not_stopping"
+    );
     assert_eq!(server.get("/livez").status, 200);
 }
 
@@ -193,26 +251,43 @@ fn a_deposed_active_does_not_say_that_it_is_active() {
         view.partitions[1].epoch.0 = 43;
         view.partitions[1].active = Some(view.node_id);
     }
-    assert_eq!(server.get("/active?partition=1").status, 200, "promoted again after a fence");
+    assert_eq!(
+        server.get("/active?partition=1").status,
+        200,
+        "promoted again after a fence"
+    );
     server.source.view.lock().unwrap().partitions[1].active = None;
     assert_eq!(server.get("/active?partition=1").status, 503);
 }
 
 #[test]
 fn host_names_that_are_not_allowed_are_refused() {
-    let server = Server::start(Rules { allowed_hosts: vec!["node".to_owned()], ..fixture::rules() });
+    let server = Server::start(Rules {
+        allowed_hosts: vec!["node".to_owned()],
+        ..fixture::rules()
+    });
     assert_eq!(server.get("/v1/status").status, 200);
-    let server = Server::start(Rules { allowed_hosts: vec!["other".to_owned()], ..fixture::rules() });
+    let server = Server::start(Rules {
+        allowed_hosts: vec!["other".to_owned()],
+        ..fixture::rules()
+    });
     assert_eq!(server.get("/v1/status").status, 421);
     assert_eq!(server.get("/livez").status, 200);
 }
 
 #[test]
 fn what_only_tokens_may_read_nobody_reads_yet() {
-    let server = Server::start(Rules { read_open: false, metrics_open: true, ..fixture::rules() });
+    let server = Server::start(Rules {
+        read_open: false,
+        metrics_open: true,
+        ..fixture::rules()
+    });
     assert_eq!(server.get("/v1/status").status, 403);
     assert_eq!(server.get("/metrics").status, 200);
-    let server = Server::start(Rules { metrics_open: false, ..fixture::rules() });
+    let server = Server::start(Rules {
+        metrics_open: false,
+        ..fixture::rules()
+    });
     assert_eq!(server.get("/metrics").status, 403);
     assert_eq!(server.get("/readyz").status, 200);
 }
@@ -228,14 +303,21 @@ fn a_request_too_large_or_too_slow_is_cut_off() {
     };
     let server = Server::start(rules);
     let long = "x".repeat(2000);
-    let answer = server.raw(&format!("GET /livez HTTP/1.1\r\nHost: a\r\nLong: {long}\r\n\r\n"));
+    let answer = server.raw(&format!(
+        "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {long}\r\n\r\n"
+    ));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     let longer = "x".repeat(9000);
-    let answer = server.raw(&format!("GET /livez HTTP/1.1\r\nHost: a\r\nLong: {longer}\r\n\r\n"));
+    let answer = server.raw(&format!(
+        "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {longer}\r\n\r\n"
+    ));
     assert!(!answer.contains("200 OK"), "{answer}");
     let started = std::time::Instant::now();
     let answer = server.raw("GET /livez HTTP/1.1\r\nHost: a\r\n");
-    assert!(answer.is_empty() && started.elapsed() < Duration::from_secs(10), "{answer}");
+    assert!(
+        answer.is_empty() && started.elapsed() < Duration::from_secs(10),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -247,5 +329,9 @@ fn the_server_ends_though_a_client_holds_on() {
     let started = std::time::Instant::now();
     server.end.take().unwrap().send(()).unwrap();
     server.thread.take().unwrap().join().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        started.elapsed()
+    );
 }

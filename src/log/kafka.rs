@@ -76,7 +76,7 @@ type Pool = Mutex<BTreeMap<PartitionId, Warm>>;
 pub struct KafkaLog {
     options: Arc<KafkaOptions>,
     /// For requests that belong to no partition.
-    queries: reader::Client,
+    queries: Arc<reader::Client>,
     warm: Arc<Pool>,
     /// One thread at a time warms up; what it wants is the newest wish.
     warming: Arc<Mutex<()>>,
@@ -89,7 +89,7 @@ impl KafkaLog {
     /// A property that librdkafka does not know or take.
     pub fn new(options: KafkaOptions) -> Result<Self, LogError> {
         let options = Arc::new(options);
-        let queries = options.consumer("queries")?;
+        let queries = Arc::new(options.consumer("queries")?);
         Ok(Self { options, queries, warm: Arc::default(), warming: Arc::default() })
     }
 }
@@ -241,11 +241,18 @@ impl Log for KafkaLog {
 
     fn keep_warm(&self, partitions: &[PartitionId]) {
         let (options, pool, warming) = (Arc::clone(&self.options), Arc::clone(&self.warm), Arc::clone(&self.warming));
+        let queries = Arc::clone(&self.queries);
         let wanted: Vec<_> = partitions.iter().copied().take(options.warm_handles_max).collect();
         // Connecting and closing take their time, and nobody waits for either.
         std::thread::spawn(move || {
             let _one_at_a_time = warming.lock().unwrap_or_else(PoisonError::into_inner);
             keep_warm(&options, &pool, &wanted);
+            for partition in wanted {
+                // So that the question after a fence finds its way at once.
+                if let Err(error) = reader::bounds(&queries, &options.changelog, partition, options.operation_timeout) {
+                    tracing::debug!(%partition, %error, "changelog not asked");
+                }
+            }
         });
     }
 

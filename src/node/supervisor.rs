@@ -26,6 +26,8 @@ use crate::{
 
 /// A node that was fenced tries again at most so often, for it may have been a successor that fenced it.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
+/// What could not be warmed is tried again.
+const WARM_EVERY: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(200);
 
 enum News {
@@ -75,7 +77,7 @@ pub(super) struct Supervisor {
     news: UnboundedSender<News>,
     inbox: UnboundedReceiver<News>,
     warm: Vec<PartitionId>,
-    stopping: bool,
+    warmed_at: Instant,
 }
 
 impl Supervisor {
@@ -89,7 +91,7 @@ impl Supervisor {
         let told = move |told| drop(tell.send(News::Standby(told)));
         let standbys = Standbys::start(Arc::clone(&parts.log), parts.statuses.clone(), told)?;
         let me = parts.cluster.identity().node_id;
-        Ok(Self { parts, me, standbys, held: BTreeMap::new(), news, inbox, warm: Vec::new(), stopping: false })
+        Ok(Self { parts, me, standbys, held: BTreeMap::new(), news, inbox, warm: Vec::new(), warmed_at: Instant::now() })
     }
 
     /// Runs until `stop` resolves, then ends all threads; what actives have read is committed first.
@@ -111,7 +113,6 @@ impl Supervisor {
     }
 
     async fn stop(&mut self) {
-        self.stopping = true;
         for held in self.held.values() {
             held.wanted.store(false, Ordering::Release);
             if let State::Tenure { control, .. } = &held.state {
@@ -317,9 +318,10 @@ impl Supervisor {
             .filter(|(_, assignment)| assignment.standbys.contains(&self.me))
             .map(|(partition, _)| *partition)
             .collect();
-        if wanted != self.warm {
+        if wanted != self.warm || self.warmed_at.elapsed() > WARM_EVERY {
             self.parts.log.keep_warm(&wanted);
             self.warm = wanted;
+            self.warmed_at = Instant::now();
         }
     }
 }

@@ -162,7 +162,14 @@ impl Tenure {
         let begin = Instant::now();
         let until = Arc::new(OnceLock::new());
         let answer = self.standbys.ask(self.partition, &until);
-        let applied_before = self.statuses.all().get(&self.partition).map_or(Offset(0), |status| status.applied);
+        let before = self.statuses.all().remove(&self.partition);
+        let applied_before = before.as_ref().map_or(Offset(0), |status| status.applied);
+        let mut input = self.persist(begin, || self.log.input_reader(self.partition))?;
+        // The input arrives while the fence is built. What turns out to be consumed already is passed over.
+        let ahead = before.and_then(|status| status.progress).map(|progress| progress.next_input_offset);
+        if let Some(ahead) = ahead {
+            input.assign(self.partition, ahead).map_err(|error| End::Failed(error.to_string()))?;
+        }
         let Fenced { writer, method } = self.persist(begin, || self.log.fence(self.partition))?;
         fail_point!("after_fence");
         let fenced_at = Instant::now();
@@ -170,7 +177,6 @@ impl Tenure {
         // Only this sets it.
         let _ = until.set(lso);
         fail_point!("between_fence_and_catch_up");
-        let mut input = self.persist(begin, || self.log.input_reader(self.partition))?;
         let owned = self.wait_for_replica(&answer, begin, lso)?;
         let caught_up_at = Instant::now();
         if let Eligible::Overtaken(seen) = owned.0.may_begin(self.epoch, self.renewed) {
@@ -182,7 +188,9 @@ impl Tenure {
             None => self.log.bounds(Topic::Input, self.partition).map(|(first, _)| first),
         };
         let started = self.persist(begin, begin_input).and_then(|next| {
-            input.assign(self.partition, next).map_err(|error| End::Failed(error.to_string()))?;
+            if ahead.is_none_or(|ahead| ahead > next) {
+                input.assign(self.partition, next).map_err(|error| End::Failed(error.to_string()))?;
+            }
             Ok(next)
         });
         let next_input = match started {
@@ -341,6 +349,7 @@ impl Running {
                 return;
             }
             match event {
+                Event::Record(_, record) if record.offset < *next_input => {}
                 Event::Record(_, record) => {
                     let next = Offset(record.offset.0 + 1);
                     let record = InputRecord {

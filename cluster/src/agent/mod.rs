@@ -35,6 +35,8 @@ const INPUTS_MAX: usize = 4096;
 const GOODBYE_TIME: Duration = Duration::from_millis(20);
 /// Longest wait for another node to take Raft leadership.
 const LEADERSHIP_MOVE_TIME: Duration = Duration::from_secs(2);
+/// A node that is stopping waits so long for another one that stays.
+const HELPER_WAIT: Duration = Duration::from_secs(1);
 /// Between looks while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -223,7 +225,18 @@ impl Cluster {
                 .collect::<Vec<_>>()
         };
         let alone = node.replicated.read().nodes.len() <= 1;
+        let mut helper_seen = started;
         while !alone && !left().is_empty() && node.now().saturating_sub(started) < timeout {
+            let view = self.view();
+            let helps = |peer: &crate::NodeView| {
+                peer.node_id != me && peer.state == crate::Liveness::Live && !peer.stopping
+            };
+            if view.nodes.iter().any(helps) {
+                helper_seen = node.now();
+            } else if node.now().saturating_sub(helper_seen) > HELPER_WAIT {
+                // All others are dead or stopping too: nobody will ever take over.
+                break;
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         let rest = timeout.saturating_sub(node.now().saturating_sub(started));
