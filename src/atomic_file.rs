@@ -30,18 +30,13 @@ impl AtomicFile {
     /// # Errors
     /// The folder does not exist or is not writable, or `target` has no file name.
     pub fn create(target: &Path) -> io::Result<AtomicFile> {
-        let name = target.file_name().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "a path without a file name")
-        })?;
+        let name = target
+            .file_name()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a path without a file name"))?;
         let mut temp_name = name.to_os_string();
         temp_name.push(TEMP_SUFFIX);
         let temp = target.with_file_name(temp_name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&temp)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&temp)?;
         Ok(AtomicFile {
             file: BufWriter::with_capacity(BUFFER_BYTES, file),
             temp,
@@ -182,10 +177,8 @@ mod tests {
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(folder)
-            .unwrap()
-            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
-            .collect();
+        let mut names: Vec<String> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -207,11 +200,7 @@ mod tests {
         write(&path, b"old").unwrap();
         for room in 0..=10 {
             let error = disk::with_room_for(room, || write(&path, b"0123456789")).unwrap_err();
-            assert_eq!(
-                error.kind(),
-                io::ErrorKind::StorageFull,
-                "room for {room} bytes"
-            );
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull, "room for {room} bytes");
             assert_eq!(fs::read(&path).unwrap(), b"old");
             assert_eq!(names(folder.path()), ["identity.json"]);
         }
@@ -242,9 +231,6 @@ mod tests {
 
     #[test]
     fn a_path_without_a_file_name_is_refused() {
-        assert_eq!(
-            AtomicFile::create(Path::new("/")).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        assert_eq!(AtomicFile::create(Path::new("/")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

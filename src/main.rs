@@ -43,6 +43,10 @@ enum Command {
         /// Records, one JSON object a line.
         records: PathBuf,
     },
+    /// Shows the whole on a real Kafka: nodes with an active are killed, nothing is lost.
+    Demo(cli::demo::DemoArgs),
+    /// Sends a synthetic fleet, or a replay of a file, to the input topic.
+    Generate(cli::generate::GenerateArgs),
     /// Shows the cluster as the nodes see it.
     Status(cli::status::StatusArgs),
     /// Shows failovers and switchovers, the newest first.
@@ -86,6 +90,14 @@ fn run(command: Command) -> anyhow::Result<u8> {
             let (mut out, mut err) = (io::stdout(), io::stderr());
             Ok(runtime()?.block_on(cli::verify::run(&arguments, &mut out, &mut err))?)
         }
+        Command::Demo(arguments) => {
+            let (mut out, mut err) = (io::stdout(), io::stderr());
+            Ok(runtime()?.block_on(cli::demo::run(&arguments, &mut out, &mut err))?)
+        }
+        Command::Generate(arguments) => {
+            let (mut out, mut err) = (io::stdout(), io::stderr());
+            Ok(runtime()?.block_on(cli::generate::run(&arguments, &mut out, &mut err))?)
+        }
         Command::Topics { config, command } => with_config(&config, |config| {
             let (mut out, mut err, mut ask) = (io::stdout(), io::stderr(), ask);
             let run = cli::topics::run(&command, &config, &mut out, &mut err, &mut ask);
@@ -106,6 +118,9 @@ fn with_config(arguments: &ConfigArguments, then: impl FnOnce(Config) -> anyhow:
 
 fn run_node(config: Config) -> anyhow::Result<u8> {
     log_to_stderr(&config);
+    if std::env::var_os(hotspare::demo::DIE_WITH_PARENT).is_some() {
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    }
     if let Err(error) = runtime()?.block_on(node::run(config)) {
         // The last line says what to do.
         tracing::error!(%error, "node ends");

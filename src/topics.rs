@@ -151,12 +151,7 @@ impl Found {
     /// `delete.retention.ms` of a topic: replicas and checkpoints that are older must not be used.
     #[must_use]
     pub fn delete_retention_ms(&self, topic: &str) -> Option<u64> {
-        self.topics
-            .get(topic)?
-            .settings
-            .get("delete.retention.ms")?
-            .parse()
-            .ok()
+        self.topics.get(topic)?.settings.get("delete.retention.ms")?.parse().ok()
     }
 }
 
@@ -183,29 +178,13 @@ pub struct TopicProblem {
 
 impl fmt::Display for TopicProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TopicProblem {
-            role,
-            topic,
-            setting,
-            value,
-            wanted,
-            rule,
-            repair,
-            ..
-        } = self;
+        let TopicProblem { role, topic, setting, value, wanted, rule, repair, .. } = self;
         match *setting {
             "exists" => write!(f, "{role} \"{topic}\" does not exist. Repair: {repair}"),
             "partitions" => {
-                write!(
-                    f,
-                    "{role} \"{topic}\" has {value} partitions; it must have {wanted}. Repair: {repair}"
-                )
+                write!(f, "{role} \"{topic}\" has {value} partitions; it must have {wanted}. Repair: {repair}")
             }
-            _ => write!(
-                f,
-                "{role} \"{topic}\" has {setting}={value}; {}{wanted}. Repair: {repair}",
-                rule.words()
-            ),
+            _ => write!(f, "{role} \"{topic}\" has {setting}={value}; {}{wanted}. Repair: {repair}", rule.words()),
         }
     }
 }
@@ -233,105 +212,42 @@ pub fn wanted(config: &Config, input_partitions: Option<u32>) -> Vec<Wanted> {
     };
     vec![
         input,
-        ours(
-            Role::Changelog,
-            topics.changelog(),
-            changelog_settings(topics),
-        ),
+        ours(Role::Changelog, topics.changelog(), changelog_settings(topics)),
         ours(Role::Output, topics.output(), plain_settings(topics)),
-        ours(
-            Role::DeadLetters,
-            topics.dead_letters(),
-            plain_settings(topics),
-        ),
+        ours(Role::DeadLetters, topics.dead_letters(), plain_settings(topics)),
     ]
 }
 
-fn setting(
-    name: &'static str,
-    value: impl ToString,
-    rule: Rule,
-    severity: Severity,
-) -> WantedSetting {
-    WantedSetting {
-        name,
-        value: value.to_string(),
-        rule,
-        severity,
-    }
+fn setting(name: &'static str, value: impl ToString, rule: Rule, severity: Severity) -> WantedSetting {
+    WantedSetting { name, value: value.to_string(), rule, severity }
 }
 
 /// What keeps committed records from being lost.
 fn safety_settings(topics: &TopicsSection) -> Vec<WantedSetting> {
     vec![
-        setting(
-            "min.insync.replicas",
-            topics.min_insync_replicas,
-            Rule::AtLeast,
-            Severity::Warning,
-        ),
-        setting(
-            "unclean.leader.election.enable",
-            false,
-            Rule::Equal,
-            Severity::Warning,
-        ),
+        setting("min.insync.replicas", topics.min_insync_replicas, Rule::AtLeast, Severity::Warning),
+        setting("unclean.leader.election.enable", false, Rule::Equal, Severity::Warning),
     ]
 }
 
 fn changelog_settings(topics: &TopicsSection) -> Vec<WantedSetting> {
     let (most, least, warning) = (Rule::AtMost, Rule::AtLeast, Severity::Warning);
     // "compact,delete" is wrong too: it deletes entries by age.
-    let mut settings = vec![setting(
-        "cleanup.policy",
-        "compact",
-        Rule::Equal,
-        Severity::Fatal,
-    )];
+    let mut settings = vec![setting("cleanup.policy", "compact", Rule::Equal, Severity::Fatal)];
     settings.extend(safety_settings(topics));
     settings.extend([
-        setting(
-            "segment.bytes",
-            topics.changelog_segment_bytes.get(),
-            most,
-            warning,
-        ),
-        setting(
-            "segment.ms",
-            topics.changelog_segment.as_ms(),
-            most,
-            warning,
-        ),
-        setting(
-            "min.cleanable.dirty.ratio",
-            topics.changelog_min_cleanable_dirty_ratio,
-            most,
-            warning,
-        ),
-        setting(
-            "max.compaction.lag.ms",
-            topics.changelog_max_compaction_lag.as_ms(),
-            most,
-            warning,
-        ),
-        setting(
-            "delete.retention.ms",
-            topics.changelog_delete_retention.as_ms(),
-            least,
-            warning,
-        ),
+        setting("segment.bytes", topics.changelog_segment_bytes.get(), most, warning),
+        setting("segment.ms", topics.changelog_segment.as_ms(), most, warning),
+        setting("min.cleanable.dirty.ratio", topics.changelog_min_cleanable_dirty_ratio, most, warning),
+        setting("max.compaction.lag.ms", topics.changelog_max_compaction_lag.as_ms(), most, warning),
+        setting("delete.retention.ms", topics.changelog_delete_retention.as_ms(), least, warning),
     ]);
     settings
 }
 
 fn plain_settings(topics: &TopicsSection) -> Vec<WantedSetting> {
     // Keys are devices, so compaction would keep only the last window of each.
-    let mut settings = vec![setting(
-        "cleanup.policy",
-        "delete",
-        Rule::Equal,
-        Severity::Warning,
-    )];
+    let mut settings = vec![setting("cleanup.policy", "delete", Rule::Equal, Severity::Warning)];
     settings.extend(safety_settings(topics));
     settings
 }
@@ -352,10 +268,7 @@ pub fn problems(wanted: &[Wanted], found: &Found) -> Vec<TopicProblem> {
 fn missing(wanted: &Wanted) -> TopicProblem {
     let repair = match wanted.role {
         Role::Input => {
-            format!(
-                "correct input.topic, or kafka-topics.sh --create --topic {} --partitions COUNT",
-                wanted.name
-            )
+            format!("correct input.topic, or kafka-topics.sh --create --topic {} --partitions COUNT", wanted.name)
         }
         _ => "hotspare topics create".to_owned(),
     };
@@ -374,55 +287,25 @@ fn missing(wanted: &Wanted) -> TopicProblem {
 fn check(wanted: &Wanted, topic: &FoundTopic, problems: &mut Vec<TopicProblem>) {
     let repair = format!("hotspare topics repair {}", wanted.name);
     problems.extend(check_partitions(wanted, topic, &repair));
-    let problem =
-        |setting, rule, severity, value: &str, wanted_value: &str, repair: String| TopicProblem {
-            role: wanted.role,
-            topic: wanted.name.clone(),
-            setting,
-            value: value.to_owned(),
-            wanted: wanted_value.to_owned(),
-            rule,
-            severity,
-            repair,
-        };
-    if let Some(factor) = wanted
-        .replication_factor
-        .filter(|factor| topic.replication_factor < *factor)
-    {
-        let found = topic.replication_factor.to_string();
-        let how = format!(
-            "kafka-reassign-partitions.sh, or set topics.replication_factor = {found} if that is meant"
-        );
-        let setting = "replication.factor";
-        problems.push(problem(
-            setting,
-            Rule::AtLeast,
-            Severity::Warning,
-            &found,
-            &factor.to_string(),
-            how,
-        ));
-    }
-    for WantedSetting {
-        name,
-        value,
+    let problem = |setting, rule, severity, value: &str, wanted_value: &str, repair: String| TopicProblem {
+        role: wanted.role,
+        topic: wanted.name.clone(),
+        setting,
+        value: value.to_owned(),
+        wanted: wanted_value.to_owned(),
         rule,
         severity,
-    } in &wanted.settings
-    {
-        if let Some(found) = topic
-            .settings
-            .get(*name)
-            .filter(|found| !rule.holds(found, value))
-        {
-            problems.push(problem(
-                name,
-                *rule,
-                *severity,
-                found,
-                value,
-                repair.clone(),
-            ));
+        repair,
+    };
+    if let Some(factor) = wanted.replication_factor.filter(|factor| topic.replication_factor < *factor) {
+        let found = topic.replication_factor.to_string();
+        let how = format!("kafka-reassign-partitions.sh, or set topics.replication_factor = {found} if that is meant");
+        let setting = "replication.factor";
+        problems.push(problem(setting, Rule::AtLeast, Severity::Warning, &found, &factor.to_string(), how));
+    }
+    for WantedSetting { name, value, rule, severity } in &wanted.settings {
+        if let Some(found) = topic.settings.get(*name).filter(|found| !rule.holds(found, value)) {
+            problems.push(problem(name, *rule, *severity, found, value, repair.clone()));
         }
     }
     problems.extend(check_timestamps(wanted, topic));
@@ -438,11 +321,7 @@ fn check_timestamps(wanted: &Wanted, topic: &FoundTopic) -> Option<TopicProblem>
         role: wanted.role,
         topic: wanted.name.clone(),
         setting,
-        value: topic
-            .settings
-            .get(setting)
-            .map_or("?", String::as_str)
-            .to_owned(),
+        value: topic.settings.get(setting).map_or("?", String::as_str).to_owned(),
         wanted: "LogAppendTime for window.idle_close and window.retention".to_owned(),
         rule: Rule::Equal,
         severity: Severity::Fatal,
@@ -456,13 +335,12 @@ fn check_timestamps(wanted: &Wanted, topic: &FoundTopic) -> Option<TopicProblem>
 
 /// A reading's state is in the changelog partition of the same number; output and dead letters need no such thing.
 fn check_partitions(wanted: &Wanted, topic: &FoundTopic, repair: &str) -> Option<TopicProblem> {
-    let partitions = wanted
-        .partitions
-        .filter(|_| wanted.role == Role::Changelog)?;
+    let partitions = wanted.partitions.filter(|_| wanted.role == Role::Changelog)?;
     if partitions == topic.partitions {
         return None;
     }
-    let too_many = "choose another topic with topics.changelog; its state is built anew from the input's retained records";
+    let too_many =
+        "choose another topic with topics.changelog; its state is built anew from the input's retained records";
     Some(TopicProblem {
         role: wanted.role,
         topic: wanted.name.clone(),
@@ -471,12 +349,7 @@ fn check_partitions(wanted: &Wanted, topic: &FoundTopic, repair: &str) -> Option
         wanted: partitions.to_string(),
         rule: Rule::Equal,
         severity: Severity::Fatal,
-        repair: if topic.partitions < partitions {
-            repair
-        } else {
-            too_many
-        }
-        .to_owned(),
+        repair: if topic.partitions < partitions { repair } else { too_many }.to_owned(),
     })
 }
 

@@ -15,22 +15,16 @@ use std::path::{Path, PathBuf};
 
 /// A file or folder beside this one.
 fn beside(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
 /// What `hotspare try` prints for a configuration and a file of records.
 fn tried(config: &str, records: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
-    let (config_path, records_path) = (
-        folder.path().join("config.toml"),
-        folder.path().join("records.jsonl"),
-    );
+    let (config_path, records_path) = (folder.path().join("config.toml"), folder.path().join("records.jsonl"));
     std::fs::write(&config_path, config).expect("written");
     std::fs::write(&records_path, records).expect("written");
     let mut out = Vec::new();
-    hotspare::cli::try_::run(&config_path, &records_path, &mut out)
-        .unwrap_or_else(|error| panic!("{error}\n{config}"));
+    hotspare::cli::try_::run(&config_path, &records_path, &mut out).unwrap_or_else(|error| panic!("{error}\n{config}"));
     String::from_utf8(out).expect("UTF-8")
 }

@@ -58,11 +58,7 @@ pub(crate) struct Board {
 impl Board {
     pub(crate) fn new(me: NodeId, incarnation: u64) -> Self {
         let (sender, _) = watch::channel(Arc::new(Assignments::default()));
-        Self {
-            me: AtomicU64::new(me.0),
-            incarnation,
-            sender,
-        }
+        Self { me: AtomicU64::new(me.0), incarnation, sender }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Assignments>> {
@@ -76,20 +72,16 @@ impl Board {
 
     /// Takes over what is newer than what is known.
     pub(crate) fn merge(&self, news: impl IntoIterator<Item = (PartitionId, Assignment)>) {
-        let news: Vec<_> = news
-            .into_iter()
-            .map(|(p, a)| (p, self.seen_by_me(a)))
-            .collect();
+        let news: Vec<_> = news.into_iter().map(|(p, a)| (p, self.seen_by_me(a))).collect();
         self.sender.send_if_modified(|current| {
             let mut changed = false;
             for (partition, assignment) in news {
-                let newer = current.by_partition.get(&partition).is_none_or(|known| {
-                    assignment.revision > known.revision && assignment.epoch >= known.epoch
-                });
+                let newer = current
+                    .by_partition
+                    .get(&partition)
+                    .is_none_or(|known| assignment.revision > known.revision && assignment.epoch >= known.epoch);
                 if newer {
-                    Arc::make_mut(current)
-                        .by_partition
-                        .insert(partition, assignment);
+                    Arc::make_mut(current).by_partition.insert(partition, assignment);
                     changed = true;
                 }
             }
@@ -125,13 +117,7 @@ mod tests {
     }
 
     fn known(board: &Board) -> Assignment {
-        board
-            .subscribe()
-            .borrow()
-            .by_partition
-            .get(&PartitionId(0))
-            .cloned()
-            .unwrap_or_default()
+        board.subscribe().borrow().by_partition.get(&PartitionId(0)).cloned().unwrap_or_default()
     }
 
     #[test]

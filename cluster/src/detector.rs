@@ -55,11 +55,7 @@ pub(crate) enum Finding {
     /// The process is gone.
     Gone(Slot),
     /// The process was heard of, for the first time or again. `falsely_deposed`: it had been taken for gone.
-    Back {
-        slot: Slot,
-        incarnation: u64,
-        falsely_deposed: bool,
-    },
+    Back { slot: Slot, incarnation: u64, falsely_deposed: bool },
 }
 
 /// How a process went.
@@ -97,11 +93,7 @@ pub(crate) struct Suspicions {
 enum Status {
     Unknown,
     Live,
-    Suspect {
-        since: Moment,
-        asked: Moment,
-        refuted: bool,
-    },
+    Suspect { since: Moment, asked: Moment, refuted: bool },
     Gone(Verdict),
 }
 
@@ -129,13 +121,7 @@ pub(crate) struct Detector {
 
 impl Detector {
     pub(crate) fn new(me: Slot, settings: Settings) -> Self {
-        Self {
-            me,
-            settings,
-            peers: BTreeMap::new(),
-            ticked: None,
-            suspicions: Suspicions::default(),
-        }
+        Self { me, settings, peers: BTreeMap::new(), ticked: None, suspicions: Suspicions::default() }
     }
 
     /// Names a peer that should be there. One never heard of is suspected after a longer while.
@@ -180,13 +166,7 @@ impl Detector {
         }
     }
 
-    fn heard(
-        &mut self,
-        slot: &Slot,
-        incarnation: u64,
-        handshake: bool,
-        now: Moment,
-    ) -> Vec<Finding> {
+    fn heard(&mut self, slot: &Slot, incarnation: u64, handshake: bool, now: Moment) -> Vec<Finding> {
         let me = self.me.clone();
         let Some(peer) = self.peers.get_mut(slot) else {
             return Vec::new();
@@ -215,13 +195,7 @@ impl Detector {
                 }
                 evidence.push(evidence_of(&me, "new_incarnation", last_sign, now));
                 let cause = Cause::ProcessDead;
-                peer.before = Some(Verdict {
-                    incarnation: peer.incarnation,
-                    cause,
-                    last_sign,
-                    at: now,
-                    evidence,
-                });
+                peer.before = Some(Verdict { incarnation: peer.incarnation, cause, last_sign, at: now, evidence });
                 findings.push(Finding::Gone(slot.clone()));
             }
             Status::Suspect { refuted: false, .. } => self.suspicions.cleared += 1,
@@ -235,11 +209,7 @@ impl Detector {
         }
         peer.status = Status::Live;
         if back {
-            findings.push(Finding::Back {
-                slot: slot.clone(),
-                incarnation,
-                falsely_deposed,
-            });
+            findings.push(Finding::Back { slot: slot.clone(), incarnation, falsely_deposed });
         }
         findings
     }
@@ -260,13 +230,7 @@ impl Detector {
             evidence_of(&me, "reconnect_refused", reset_at, now),
         ];
         let (incarnation, cause) = (peer.incarnation, Cause::ProcessDead);
-        peer.status = Status::Gone(Verdict {
-            incarnation,
-            cause,
-            last_sign: reset_at,
-            at: now,
-            evidence,
-        });
+        peer.status = Status::Gone(Verdict { incarnation, cause, last_sign: reset_at, at: now, evidence });
         peer.reset_at = None;
         vec![Finding::Gone(slot.clone())]
     }
@@ -280,23 +244,14 @@ impl Detector {
             return Vec::new();
         }
         let evidence = vec![evidence_of(&me, "goodbye", now, now)];
-        peer.status = Status::Gone(Verdict {
-            incarnation,
-            cause: Cause::Stopped,
-            last_sign: now,
-            at: now,
-            evidence,
-        });
+        peer.status = Status::Gone(Verdict { incarnation, cause: Cause::Stopped, last_sign: now, at: now, evidence });
         peer.reset_at = None;
         vec![Finding::Gone(slot.clone())]
     }
 
     fn told(&mut self, slot: &Slot, teller: &Slot, view: PeerView, now: Moment) -> Vec<Finding> {
         // Heartbeats to different nodes differ in phase, so the teller may have heard one or two later ones.
-        let enough = self
-            .settings
-            .suspect_after
-            .saturating_sub(2 * self.settings.heartbeat_interval);
+        let enough = self.settings.suspect_after.saturating_sub(2 * self.settings.heartbeat_interval);
         let me = self.me.clone();
         let Some(peer) = self.peers.get_mut(slot) else {
             return Vec::new();
@@ -305,8 +260,7 @@ impl Detector {
             return Vec::new();
         };
         // 0: one of the two has never heard of it.
-        let same =
-            view.incarnation == peer.incarnation || view.incarnation == 0 || peer.incarnation == 0;
+        let same = view.incarnation == peer.incarnation || view.incarnation == 0 || peer.incarnation == 0;
         let confirms = same && (view.proved || Duration::from_millis(view.age_ms) >= enough);
         if !confirms {
             if !*refuted {
@@ -319,38 +273,17 @@ impl Detector {
         let last_sign = peer.last_heard;
         let evidence = vec![
             evidence_of(&me, "heartbeats_missed", last_sign, *since),
-            evidence_of(
-                teller,
-                if view.proved {
-                    "process_gone"
-                } else {
-                    "heartbeats_missed"
-                },
-                last_sign,
-                now,
-            ),
+            evidence_of(teller, if view.proved { "process_gone" } else { "heartbeats_missed" }, last_sign, now),
         ];
-        let cause = if view.proved {
-            Cause::ProcessDead
-        } else {
-            Cause::Silent
-        };
-        peer.status = Status::Gone(Verdict {
-            incarnation: peer.incarnation,
-            cause,
-            last_sign,
-            at: now,
-            evidence,
-        });
+        let cause = if view.proved { Cause::ProcessDead } else { Cause::Silent };
+        peer.status = Status::Gone(Verdict { incarnation: peer.incarnation, cause, last_sign, at: now, evidence });
         vec![Finding::Gone(slot.clone())]
     }
 
     /// Lets time pass.
     #[must_use]
     pub(crate) fn tick(&mut self, now: Moment) -> Vec<Finding> {
-        let gap = self
-            .ticked
-            .map_or(Duration::ZERO, |t| now.saturating_sub(t));
+        let gap = self.ticked.map_or(Duration::ZERO, |t| now.saturating_sub(t));
         self.ticked = Some(now);
         let held_up = gap > self.settings.own_stall_max;
         let mut findings = Vec::new();
@@ -361,11 +294,7 @@ impl Detector {
             let silence = now.saturating_sub(peer.silent_from);
             match &mut peer.status {
                 Status::Unknown | Status::Live if silence >= self.settings.suspect_after => {
-                    peer.status = Status::Suspect {
-                        since: now,
-                        asked: now,
-                        refuted: false,
-                    };
+                    peer.status = Status::Suspect { since: now, asked: now, refuted: false };
                     findings.push(Finding::Ask(slot.clone()));
                 }
                 Status::Suspect { asked, .. }
@@ -397,10 +326,7 @@ impl Detector {
 
     /// The process last heard of in a slot; none if there was none yet.
     pub(crate) fn incarnation(&self, slot: &Slot) -> Option<u64> {
-        self.peers
-            .get(slot)
-            .map(|p| p.incarnation)
-            .filter(|i| *i != 0)
+        self.peers.get(slot).map(|p| p.incarnation).filter(|i| *i != 0)
     }
 
     /// The verdict on a process, present or past; 0 asks for that on the present one.
@@ -411,22 +337,15 @@ impl Detector {
             _ => None,
         };
         let of = |v: &&Verdict| v.incarnation == incarnation;
-        present
-            .filter(|v| incarnation == 0 || of(v))
-            .or_else(|| peer.before.as_ref().filter(of))
+        present.filter(|v| incarnation == 0 || of(v)).or_else(|| peer.before.as_ref().filter(of))
     }
 
     /// What can be told of a peer to another node.
     pub(crate) fn view_of(&self, slot: &Slot, now: Moment) -> Option<PeerView> {
         let peer = self.peers.get(slot)?;
         let proved = matches!(&peer.status, Status::Gone(v) if v.cause == Cause::ProcessDead);
-        let age_ms =
-            u64::try_from(now.saturating_sub(peer.last_heard).as_millis()).unwrap_or(u64::MAX);
-        Some(PeerView {
-            age_ms,
-            proved,
-            incarnation: peer.incarnation,
-        })
+        let age_ms = u64::try_from(now.saturating_sub(peer.last_heard).as_millis()).unwrap_or(u64::MAX);
+        Some(PeerView { age_ms, proved, incarnation: peer.incarnation })
     }
 
     /// Time since a peer was heard of; none if never.
@@ -442,11 +361,7 @@ impl Detector {
 }
 
 fn evidence_of(seen_by: &Slot, what: &str, last_sign: Moment, at: Moment) -> Evidence {
-    Evidence {
-        seen_by: seen_by.clone(),
-        what: what.to_owned(),
-        at_ms: ms_between(last_sign, at),
-    }
+    Evidence { seen_by: seen_by.clone(), what: what.to_owned(), at_ms: ms_between(last_sign, at) }
 }
 
 /// Milliseconds from one moment to a later one, with microseconds behind the point.

@@ -12,16 +12,10 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 8;
 
 /// Replaces a file so that after a crash either the old or the new content is there, whole.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .ok_or_else(|| io::Error::other("a file needs a folder"))?;
+    let folder = path.parent().ok_or_else(|| io::Error::other("a file needs a folder"))?;
     let mut temp = path.as_os_str().to_owned();
     temp.push(".tmp");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&temp)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&temp)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&temp, path)?;
@@ -38,9 +32,7 @@ pub(crate) fn frame(payload: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     let length = u32::try_from(payload.len())
         .ok()
         .filter(|_| payload.len() <= RECORD_BYTES_MAX)
-        .ok_or_else(|| {
-            io::Error::other(format!("a record of {} bytes is too long", payload.len()))
-        })?;
+        .ok_or_else(|| io::Error::other(format!("a record of {} bytes is too long", payload.len())))?;
     to.extend_from_slice(&length.to_be_bytes());
     to.extend_from_slice(&crc32fast::hash(payload).to_be_bytes());
     to.extend_from_slice(payload);
@@ -71,19 +63,13 @@ pub(crate) fn unframe(bytes: &[u8]) -> Framed<'_> {
         return Framed::Torn;
     }
     match bytes.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + length) {
-        Some(payload) if crc32fast::hash(payload) == crc => {
-            Framed::Record(payload, RECORD_HEADER_BYTES + length)
-        }
+        Some(payload) if crc32fast::hash(payload) == crc => Framed::Record(payload, RECORD_HEADER_BYTES + length),
         _ => Framed::Torn,
     }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes
-        .get(at..at + 4)?
-        .try_into()
-        .ok()
-        .map(u32::from_be_bytes)
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ pub struct WallTime(pub i64);
 
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown =
-            jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let shown = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         write!(f, "{shown:.3}")
     }
 }
@@ -265,23 +264,14 @@ impl History {
     }
 
     /// The event of a partition's epoch, if it is still kept.
-    pub(crate) fn of_epoch_mut(
-        &mut self,
-        partition: PartitionId,
-        epoch: Epoch,
-    ) -> Option<&mut HistoryEvent> {
-        self.events
-            .iter_mut()
-            .rev()
-            .find(|e| e.partition == partition && e.epoch == epoch)
+    pub(crate) fn of_epoch_mut(&mut self, partition: PartitionId, epoch: Epoch) -> Option<&mut HistoryEvent> {
+        self.events.iter_mut().rev().find(|e| e.partition == partition && e.epoch == epoch)
     }
 
     /// Counts an event that has ended.
     pub(crate) fn count_end(&mut self, kind: EventKind, reason: Reason, result: EventResult) {
         let name = |value: &serde_json::Value| value.as_str().unwrap_or("unknown").to_owned();
-        let part = |v: Result<serde_json::Value, serde_json::Error>| {
-            v.map_or_else(|_| "unknown".into(), |v| name(&v))
-        };
+        let part = |v: Result<serde_json::Value, serde_json::Error>| v.map_or_else(|_| "unknown".into(), |v| name(&v));
         let key = format!(
             "{}/{}/{}",
             part(serde_json::to_value(kind)),
@@ -298,16 +288,10 @@ mod tests {
 
     #[test]
     fn times_are_shown_in_rfc_3339_with_milliseconds() {
-        assert_eq!(
-            WallTime(1_772_373_731_532).to_string(),
-            "2026-03-01T14:02:11.532Z"
-        );
+        assert_eq!(WallTime(1_772_373_731_532).to_string(), "2026-03-01T14:02:11.532Z");
         let text = serde_json::to_string(&WallTime(1_000)).unwrap();
         assert_eq!(text, "\"1970-01-01T00:00:01.000Z\"");
-        assert_eq!(
-            serde_json::from_str::<WallTime>(&text).unwrap(),
-            WallTime(1_000)
-        );
+        assert_eq!(serde_json::from_str::<WallTime>(&text).unwrap(), WallTime(1_000));
     }
 
     #[test]
@@ -315,10 +299,7 @@ mod tests {
         let passed = PassedOver {
             slot: Slot("a".into()),
             node_id: NodeId(2),
-            reason: CandidateReason::Behind {
-                applied: 3,
-                best: 9,
-            },
+            reason: CandidateReason::Behind { applied: 3, best: 9 },
         };
         let json = serde_json::to_value(&passed).unwrap();
         assert_eq!(json["reason"], "behind");

@@ -96,11 +96,7 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, IdentityError> {
     let path = folder.join("lock");
     let io = |action, path: &Path| {
         let path = path.to_owned();
-        move |source| IdentityError::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| IdentityError::Io { action, path, source }
     };
     fs::create_dir_all(folder).map_err(io("create", folder))?;
     let mut file = OpenOptions::new()
@@ -113,15 +109,8 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, IdentityError> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut pid = String::new();
         let _ = file.take(32).read_to_string(&mut pid);
-        let pid = if pid.trim().is_empty() {
-            "unknown".to_owned()
-        } else {
-            pid.trim().to_owned()
-        };
-        return Err(IdentityError::Locked {
-            folder: folder.to_owned(),
-            pid,
-        });
+        let pid = if pid.trim().is_empty() { "unknown".to_owned() } else { pid.trim().to_owned() };
+        return Err(IdentityError::Locked { folder: folder.to_owned(), pid });
     }
     file.set_len(0).map_err(io("write", &path))?;
     file.seek(SeekFrom::Start(0)).map_err(io("write", &path))?;
@@ -131,21 +120,13 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, IdentityError> {
 
 /// Reads the identity of a data folder, or draws that of an empty one. Nothing but a folder of this cluster and
 /// slot is accepted.
-pub(crate) fn load(
-    folder: &Path,
-    cluster_name: &str,
-    slot: &Slot,
-) -> Result<Identity, IdentityError> {
+pub(crate) fn load(folder: &Path, cluster_name: &str, slot: &Slot) -> Result<Identity, IdentityError> {
     let path = folder.join("identity");
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return create(folder, cluster_name, slot),
         Err(source) => {
-            return Err(IdentityError::Io {
-                action: "read",
-                path,
-                source,
-            });
+            return Err(IdentityError::Io { action: "read", path, source });
         }
     };
     let identity = decode(&bytes, &path)?;
@@ -186,27 +167,17 @@ pub(crate) fn save(folder: &Path, identity: &Identity) -> Result<(), IdentityErr
         disk::frame(&payload, &mut bytes)?;
         disk::write_atomically(&path, &bytes)
     };
-    write().map_err(|source| IdentityError::Io {
-        action: "write",
-        path: path.clone(),
-        source,
-    })
+    write().map_err(|source| IdentityError::Io { action: "write", path: path.clone(), source })
 }
 
 fn decode(bytes: &[u8], path: &Path) -> Result<Identity, IdentityError> {
-    let damaged = |why: String| IdentityError::Damaged {
-        path: path.to_owned(),
-        why,
-    };
+    let damaged = |why: String| IdentityError::Damaged { path: path.to_owned(), why };
     let Framed::Record(payload, _) = disk::unframe(bytes) else {
         return Err(damaged("its checksum is wrong".into()));
     };
     match payload.split_first() {
         Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|e| damaged(e.to_string())),
-        Some((&found, _)) if found > FORMAT => Err(IdentityError::Newer {
-            path: path.to_owned(),
-            found,
-        }),
+        Some((&found, _)) if found > FORMAT => Err(IdentityError::Newer { path: path.to_owned(), found }),
         _ => Err(damaged("it has no known format".into())),
     }
 }
@@ -224,11 +195,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = load(folder.path(), "plant", &slot("a")).unwrap();
         assert_eq!(load(folder.path(), "plant", &slot("a")).unwrap(), first);
-        let joined = Identity {
-            node_id: NodeId(4),
-            cluster_id: "c".into(),
-            ..first
-        };
+        let joined = Identity { node_id: NodeId(4), cluster_id: "c".into(), ..first };
         save(folder.path(), &joined).unwrap();
         assert_eq!(load(folder.path(), "plant", &slot("a")).unwrap(), joined);
     }
@@ -237,20 +204,10 @@ mod tests {
     fn a_folder_of_another_cluster_or_node_is_refused_with_both_names() {
         let folder = tempfile::tempdir().unwrap();
         load(folder.path(), "plant", &slot("a")).unwrap();
-        let other = load(folder.path(), "mill", &slot("a"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            other.contains("cluster \"plant\"") && other.contains("\"mill\""),
-            "{other}"
-        );
-        let other = load(folder.path(), "plant", &slot("b"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            other.contains("node \"a\"") && other.contains("\"b\""),
-            "{other}"
-        );
+        let other = load(folder.path(), "mill", &slot("a")).unwrap_err().to_string();
+        assert!(other.contains("cluster \"plant\"") && other.contains("\"mill\""), "{other}");
+        let other = load(folder.path(), "plant", &slot("b")).unwrap_err().to_string();
+        assert!(other.contains("node \"a\"") && other.contains("\"b\""), "{other}");
     }
 
     #[test]
@@ -259,25 +216,15 @@ mod tests {
         let path = folder.path().join("identity");
         load(folder.path(), "plant", &slot("a")).unwrap();
         let good = fs::read(&path).unwrap();
-        for damage in [
-            vec![],
-            good[..good.len() - 1].to_vec(),
-            b"nonsense, but long enough".to_vec(),
-        ] {
+        for damage in [vec![], good[..good.len() - 1].to_vec(), b"nonsense, but long enough".to_vec()] {
             fs::write(&path, &damage).unwrap();
-            assert!(matches!(
-                load(folder.path(), "plant", &slot("a")),
-                Err(IdentityError::Damaged { .. })
-            ));
+            assert!(matches!(load(folder.path(), "plant", &slot("a")), Err(IdentityError::Damaged { .. })));
             assert_eq!(fs::read(&path).unwrap(), damage);
         }
         let mut newer = Vec::new();
         disk::frame(&[FORMAT + 1, b'{', b'}'], &mut newer).unwrap();
         fs::write(&path, &newer).unwrap();
-        assert!(matches!(
-            load(folder.path(), "plant", &slot("a")),
-            Err(IdentityError::Newer { found: 2, .. })
-        ));
+        assert!(matches!(load(folder.path(), "plant", &slot("a")), Err(IdentityError::Newer { found: 2, .. })));
     }
 
     #[test]
@@ -285,10 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let held = lock(folder.path()).unwrap();
         let refused = lock(folder.path()).unwrap_err().to_string();
-        assert!(
-            refused.contains(&format!("pid {}", std::process::id())),
-            "{refused}"
-        );
+        assert!(refused.contains(&format!("pid {}", std::process::id())), "{refused}");
         drop(held);
         lock(folder.path()).unwrap();
     }

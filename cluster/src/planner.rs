@@ -79,12 +79,7 @@ impl Plan {
         for command in std::mem::take(&mut self.commands) {
             if let Command::Order(order) = command {
                 let (partition, candidates) = (order.partition, order.passed_over);
-                self.withheld.push(Withheld {
-                    partition,
-                    reason: "no_quorum",
-                    remaining: None,
-                    candidates,
-                });
+                self.withheld.push(Withheld { partition, reason: "no_quorum", remaining: None, candidates });
             }
         }
         self
@@ -114,12 +109,7 @@ pub(crate) struct Need {
 
 impl Need {
     fn new(kind: EventKind, reason: Reason) -> Self {
-        Self {
-            kind,
-            reason,
-            verdict: None,
-            proved: false,
-        }
+        Self { kind, reason, verdict: None, proved: false }
     }
 }
 
@@ -143,18 +133,11 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
         if let Some(remaining) = antiflap(facts, entry, &need, settings) {
             let candidates = choose(facts, state, *partition, entry, &need, &loads).passed_over;
             let remaining = Some(remaining);
-            plan.withheld.push(Withheld {
-                partition: *partition,
-                reason: "antiflap",
-                remaining,
-                candidates,
-            });
+            plan.withheld.push(Withheld { partition: *partition, reason: "antiflap", remaining, candidates });
             continue;
         }
         let choice = choose(facts, state, *partition, entry, &need, &loads);
-        order(
-            facts, *partition, entry, need, choice, settings, &mut loads, &mut plan,
-        );
+        order(facts, *partition, entry, need, choice, settings, &mut loads, &mut plan);
     }
     let busy = plan.commands.iter().any(|c| matches!(c, Command::Order(_)));
     if !busy {
@@ -169,15 +152,8 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
 
 /// Switchovers that are under way.
 fn moving(state: &State) -> usize {
-    let of = |p: &&Partition| {
-        p.order
-            .as_ref()
-            .is_some_and(|o| o.kind == EventKind::Switchover)
-    };
-    let under_way = state
-        .partitions
-        .values()
-        .filter(|p| p.stage == Stage::Ordered);
+    let of = |p: &&Partition| p.order.as_ref().is_some_and(|o| o.kind == EventKind::Switchover);
+    let under_way = state.partitions.values().filter(|p| p.stage == Stage::Ordered);
     under_way.filter(of).count()
 }
 
@@ -231,15 +207,9 @@ fn register(facts: &Facts<'_>, state: &State, plan: &mut Plan) {
         let (Liveness::Live, Some(incarnation)) = (seen.liveness, seen.incarnation) else {
             continue;
         };
-        if node.incarnation != incarnation || node.address != seen.address || node.zone != seen.zone
-        {
+        if node.incarnation != incarnation || node.address != seen.address || node.zone != seen.zone {
             let (address, zone) = (seen.address.clone(), seen.zone.clone());
-            plan.commands.push(Command::NodeUp {
-                node: *id,
-                incarnation,
-                address,
-                zone,
-            });
+            plan.commands.push(Command::NodeUp { node: *id, incarnation, address, zone });
         }
     }
 }
@@ -260,18 +230,11 @@ fn count_partitions(facts: &Facts<'_>, state: &State, settings: &Settings, plan:
         return;
     }
     if count > crate::state::PARTITIONS_MAX {
-        plan.problems.push(format!(
-            "the input topic has {count} partitions, more than {}",
-            crate::state::PARTITIONS_MAX
-        ));
+        plan.problems
+            .push(format!("the input topic has {count} partitions, more than {}", crate::state::PARTITIONS_MAX));
         return;
     }
-    let all_there = state.nodes.keys().all(|id| {
-        facts
-            .nodes
-            .get(id)
-            .is_some_and(|n| n.liveness == Liveness::Live)
-    });
+    let all_there = state.nodes.keys().all(|id| facts.nodes.get(id).is_some_and(|n| n.liveness == Liveness::Live));
     let waited = facts.now.saturating_sub(facts.leader_since) >= settings.placement_wait;
     if count == 0 || !(all_there || waited) {
         return;
@@ -290,54 +253,28 @@ fn need(
 ) -> Option<Need> {
     let Some(active) = entry.active else {
         let first = entry.epoch == Epoch(0);
-        let (kind, reason) = if first {
-            (EventKind::Initial, Reason::Initial)
-        } else {
-            (EventKind::Failover, Reason::ProcessDead)
-        };
-        return Some(Need {
-            proved: true,
-            ..Need::new(kind, reason)
-        });
+        let (kind, reason) =
+            if first { (EventKind::Initial, Reason::Initial) } else { (EventKind::Failover, Reason::ProcessDead) };
+        return Some(Need { proved: true, ..Need::new(kind, reason) });
     };
     let seen = facts.nodes.get(&active)?;
     let verdict = |incarnation: u64| {
-        let known = seen
-            .verdicts
-            .iter()
-            .find(|v| v.incarnation == incarnation || incarnation == 0);
+        let known = seen.verdicts.iter().find(|v| v.incarnation == incarnation || incarnation == 0);
         known.map(|v| (*v).clone())
     };
     match seen.liveness {
         Liveness::Dead | Liveness::Stopped => {
             let verdict = verdict(entry.active_incarnation).or_else(|| verdict(0));
             let silent = verdict.as_ref().is_some_and(|v| v.cause == Cause::Silent);
-            let reason = if silent {
-                Reason::Silent
-            } else {
-                Reason::ProcessDead
-            };
-            return Some(Need {
-                kind: EventKind::Failover,
-                reason,
-                verdict,
-                proved: !silent,
-            });
+            let reason = if silent { Reason::Silent } else { Reason::ProcessDead };
+            return Some(Need { kind: EventKind::Failover, reason, verdict, proved: !silent });
         }
         Liveness::Unknown | Liveness::Suspect => return None,
         Liveness::Live => {}
     }
-    if seen
-        .incarnation
-        .is_some_and(|i| i != entry.active_incarnation)
-    {
+    if seen.incarnation.is_some_and(|i| i != entry.active_incarnation) {
         let verdict = verdict(entry.active_incarnation);
-        return Some(Need {
-            kind: EventKind::Failover,
-            reason: Reason::ProcessDead,
-            verdict,
-            proved: true,
-        });
+        return Some(Need { kind: EventKind::Failover, reason: Reason::ProcessDead, verdict, proved: true });
     }
     if entry.floor >= entry.epoch || entry.stage == Stage::Superseded {
         return Some(Need::new(EventKind::Failover, Reason::EpochJump));
@@ -345,12 +282,8 @@ fn need(
     let failed = match entry.stage {
         Stage::Failed { .. } => true,
         Stage::Ordered => {
-            let since = facts
-                .ordered_at
-                .get(&partition)
-                .filter(|(epoch, _)| *epoch == entry.epoch);
-            let over = since
-                .is_some_and(|(_, at)| facts.now.saturating_sub(*at) >= settings.promote_timeout);
+            let since = facts.ordered_at.get(&partition).filter(|(epoch, _)| *epoch == entry.epoch);
+            let over = since.is_some_and(|(_, at)| facts.now.saturating_sub(*at) >= settings.promote_timeout);
             let works = seen.report.and_then(|r| r.replica(partition));
             over && !works.is_some_and(|r| r.role == Role::Active && r.epoch == entry.epoch)
         }
@@ -370,36 +303,20 @@ fn need(
 }
 
 /// The time for which an automatic failover is still held back.
-fn antiflap(
-    facts: &Facts<'_>,
-    entry: &Partition,
-    need: &Need,
-    settings: &Settings,
-) -> Option<Duration> {
-    let by_detector = matches!(
-        need.reason,
-        Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled
-    );
+fn antiflap(facts: &Facts<'_>, entry: &Partition, need: &Need, settings: &Settings) -> Option<Duration> {
+    let by_detector = matches!(need.reason, Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled);
     if need.kind != EventKind::Failover || !by_detector {
         return None;
     }
     let window_ms = millis(settings.antiflap_window);
-    let recent: Vec<_> = entry
-        .failovers
-        .iter()
-        .filter(|t| facts.wall.0.saturating_sub(t.0) < window_ms)
-        .collect();
+    let recent: Vec<_> = entry.failovers.iter().filter(|t| facts.wall.0.saturating_sub(t.0) < window_ms).collect();
     // The k-th failover in the window waits 0, 0, base, 2 base, …; without proof of death one step earlier.
     let k = recent.len() + 1 + usize::from(!need.proved);
     let last = recent.iter().map(|t| t.0).max()?;
     let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
     let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
-    let pause = settings
-        .antiflap_base
-        .saturating_mul(factor)
-        .min(settings.antiflap_max);
-    let passed =
-        Duration::from_millis(u64::try_from(facts.wall.0.saturating_sub(last)).unwrap_or(0));
+    let pause = settings.antiflap_base.saturating_mul(factor).min(settings.antiflap_max);
+    let passed = Duration::from_millis(u64::try_from(facts.wall.0.saturating_sub(last)).unwrap_or(0));
     pause.checked_sub(passed).filter(|left| !left.is_zero())
 }
 
@@ -421,19 +338,10 @@ fn order(
 ) {
     let Some(target) = choice.target else {
         let candidates = choice.passed_over;
-        plan.withheld.push(Withheld {
-            partition,
-            reason: "no_candidate",
-            remaining: None,
-            candidates,
-        });
+        plan.withheld.push(Withheld { partition, reason: "no_candidate", remaining: None, candidates });
         return;
     };
-    let target_incarnation = facts
-        .nodes
-        .get(&target)
-        .and_then(|n| n.incarnation)
-        .unwrap_or(0);
+    let target_incarnation = facts.nodes.get(&target).and_then(|n| n.incarnation).unwrap_or(0);
     let epoch = Epoch(entry.epoch.max(entry.floor).max(choice.highest_epoch).0 + 1);
     let mut standbys = entry.standbys.clone();
     standbys.extend(entry.active.filter(|a| !entry.standbys.contains(a)));
@@ -460,35 +368,12 @@ fn order(
 }
 
 /// What was seen, the phases up to now, and the moment from which they count.
-fn timing(
-    facts: &Facts<'_>,
-    partition: PartitionId,
-    need: &Need,
-) -> (Vec<Evidence>, Phases, Moment) {
-    let held = facts
-        .withheld_since
-        .get(&partition)
-        .map_or(0.0, |since| ms_between(*since, facts.now));
+fn timing(facts: &Facts<'_>, partition: PartitionId, need: &Need) -> (Vec<Evidence>, Phases, Moment) {
+    let held = facts.withheld_since.get(&partition).map_or(0.0, |since| ms_between(*since, facts.now));
     let Some(verdict) = &need.verdict else {
-        return (
-            Vec::new(),
-            Phases {
-                held,
-                ..Phases::default()
-            },
-            facts.now,
-        );
+        return (Vec::new(), Phases { held, ..Phases::default() }, facts.now);
     };
     let detect = ms_between(verdict.last_sign, verdict.at);
     let elect = ms_between(verdict.at, facts.leader_since);
-    (
-        verdict.evidence.clone(),
-        Phases {
-            detect,
-            held,
-            elect,
-            ..Phases::default()
-        },
-        verdict.last_sign,
-    )
+    (verdict.evidence.clone(), Phases { detect, held, elect, ..Phases::default() }, verdict.last_sign)
 }

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::assignment::{Assignment, Order};
-use crate::history::{
-    EventKind, EventResult, History, HistoryEvent, NodeRef, Phases, Reason, WallTime,
-};
+use crate::history::{EventKind, EventResult, History, HistoryEvent, NodeRef, Phases, Reason, WallTime};
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
 use crate::report::{PromotionOutcome, PromotionResult};
 
@@ -123,12 +121,7 @@ impl State {
         match command {
             Command::Form { cluster_id, nodes } => self.form(cluster_id, nodes),
             Command::Allot { node, replaces } => self.allot(NodeId(index), node, replaces),
-            Command::NodeUp {
-                node,
-                incarnation,
-                address,
-                zone,
-            } => match self.nodes.get_mut(&node) {
+            Command::NodeUp { node, incarnation, address, zone } => match self.nodes.get_mut(&node) {
                 Some(known) => {
                     if known.incarnation != incarnation {
                         known.stopping = false;
@@ -155,16 +148,10 @@ impl State {
             Command::Tombstone { node } => self.tombstone(index, node),
             Command::CreatePartitions { count } => self.create(count),
             Command::Order(order) => self.order(index, *order, events_max),
-            Command::SetStandbys {
-                partition,
-                revision,
-                standbys,
-            } => self.set_standbys(index, partition, revision, standbys),
-            Command::Outcome {
-                outcome,
-                timing,
-                at,
-            } => self.outcome(outcome, timing, at),
+            Command::SetStandbys { partition, revision, standbys } => {
+                self.set_standbys(index, partition, revision, standbys)
+            }
+            Command::Outcome { outcome, timing, at } => self.outcome(outcome, timing, at),
             Command::EpochSeen { partition, seen } => match self.partitions.get_mut(&partition) {
                 Some(known) if seen > known.floor => {
                     known.floor = seen;
@@ -187,15 +174,11 @@ impl State {
     pub(crate) fn slot_of(&self, node: NodeId) -> Slot {
         let live = self.nodes.get(&node).map(|n| &n.slot);
         let slot = live.or_else(|| self.tombstones.get(&node));
-        slot.cloned()
-            .unwrap_or_else(|| Slot(format!("node-{node}")))
+        slot.cloned().unwrap_or_else(|| Slot(format!("node-{node}")))
     }
 
     fn node_ref(&self, node: NodeId) -> NodeRef {
-        NodeRef {
-            slot: self.slot_of(node),
-            node_id: node,
-        }
+        NodeRef { slot: self.slot_of(node), node_id: node }
     }
 
     fn form(&mut self, cluster_id: String, nodes: Vec<NewNode>) -> Vec<Event> {
@@ -212,18 +195,10 @@ impl State {
 
     fn allot(&mut self, id: NodeId, new: NewNode, replaces: Option<NodeId>) -> Vec<Event> {
         // The request is repeated when its answer was lost: the same disk gets the same id.
-        if let Some((known, _)) = self
-            .nodes
-            .iter()
-            .find(|(_, n)| n.store_uuid == new.store_uuid)
-        {
+        if let Some((known, _)) = self.nodes.iter().find(|(_, n)| n.store_uuid == new.store_uuid) {
             return vec![Event::Allotted(*known)];
         }
-        let holder = self
-            .nodes
-            .iter()
-            .find(|(_, n)| n.slot == new.slot)
-            .map(|(id, _)| *id);
+        let holder = self.nodes.iter().find(|(_, n)| n.slot == new.slot).map(|(id, _)| *id);
         if holder != replaces {
             return vec![Event::Ignored("the slot has another holder")];
         }
@@ -239,14 +214,10 @@ impl State {
             return vec![Event::Ignored("no such node")];
         };
         self.tombstones.insert(node, gone.slot);
-        let successor = self
-            .nodes
-            .iter_mut()
-            .find(|(_, n)| n.replaces == Some(node))
-            .map(|(id, n)| {
-                n.replaces = None;
-                *id
-            });
+        let successor = self.nodes.iter_mut().find(|(_, n)| n.replaces == Some(node)).map(|(id, n)| {
+            n.replaces = None;
+            *id
+        });
         let mut events = Vec::new();
         for (partition, entry) in &mut self.partitions {
             let held = entry.standbys.contains(&node) || entry.active == Some(node);
@@ -257,9 +228,7 @@ impl State {
             if entry.active == Some(node) {
                 entry.active = None;
             }
-            if let Some(new) =
-                successor.filter(|s| entry.active != Some(*s) && !entry.standbys.contains(s))
-            {
+            if let Some(new) = successor.filter(|s| entry.active != Some(*s) && !entry.standbys.contains(s)) {
                 entry.standbys.push(new);
             }
             entry.revision = index;
@@ -270,13 +239,9 @@ impl State {
 
     fn create(&mut self, count: u32) -> Vec<Event> {
         if !self.partitions.is_empty() || count > PARTITIONS_MAX {
-            return vec![Event::Ignored(
-                "the partitions exist already, or are too many",
-            )];
+            return vec![Event::Ignored("the partitions exist already, or are too many")];
         }
-        self.partitions = (0..count)
-            .map(|p| (PartitionId(p), Partition::default()))
-            .collect();
+        self.partitions = (0..count).map(|p| (PartitionId(p), Partition::default())).collect();
         Vec::new()
     }
 
@@ -289,15 +254,10 @@ impl State {
             return vec![Event::Ignored("no such partition")];
         };
         // Decided on an older state: a later epoch was ordered in between, or the changelog has a higher one.
-        if entry.epoch != order.expected || order.epoch <= entry.epoch || order.epoch <= entry.floor
-        {
+        if entry.epoch != order.expected || order.epoch <= entry.epoch || order.epoch <= entry.floor {
             return vec![Event::Ignored("the order is outdated")];
         }
-        let from_incarnation = if entry.active.is_some() {
-            entry.active_incarnation
-        } else {
-            0
-        };
+        let from_incarnation = if entry.active.is_some() { entry.active_incarnation } else { 0 };
         let from = entry.active.map(|node| self.node_ref(node));
         self.end_pending(order.partition, order.expected, order.reason);
         let event = HistoryEvent {
@@ -326,10 +286,7 @@ impl State {
         let Some(entry) = self.partitions.get_mut(&order.partition) else {
             return Vec::new();
         };
-        let counts = matches!(
-            order.reason,
-            Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled
-        );
+        let counts = matches!(order.reason, Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled);
         if order.kind == EventKind::Failover && counts {
             entry.failovers.push(order.at);
             let oldest = WallTime(order.at.0.saturating_sub(order.antiflap_window_ms));
@@ -337,20 +294,11 @@ impl State {
             let surplus = entry.failovers.len().saturating_sub(FAILOVERS_MAX);
             entry.failovers.drain(..surplus);
         }
-        entry.order = Some(Order {
-            seq,
-            kind: order.kind,
-            reason: order.reason,
-            from: entry.active,
-        });
+        entry.order = Some(Order { seq, kind: order.kind, reason: order.reason, from: entry.active });
         entry.epoch = order.epoch;
         entry.active = Some(order.target);
         entry.active_incarnation = order.target_incarnation;
-        entry.standbys = order
-            .standbys
-            .into_iter()
-            .filter(|s| *s != order.target)
-            .collect();
+        entry.standbys = order.standbys.into_iter().filter(|s| *s != order.target).collect();
         entry.since = order.at;
         entry.stage = Stage::Ordered;
         entry.revision = index;
@@ -369,27 +317,16 @@ impl State {
             Reason::EpochJump => EventResult::Superseded,
             _ => EventResult::Failed,
         };
-        event
-            .error
-            .get_or_insert_with(|| "no outcome before the next order".into());
+        event.error.get_or_insert_with(|| "no outcome before the next order".into());
         let (kind, reason, result) = (event.kind, event.reason, event.result);
         self.history.count_end(kind, reason, result);
     }
 
-    fn set_standbys(
-        &mut self,
-        index: u64,
-        partition: PartitionId,
-        revision: u64,
-        standbys: Vec<NodeId>,
-    ) -> Vec<Event> {
+    fn set_standbys(&mut self, index: u64, partition: PartitionId, revision: u64, standbys: Vec<NodeId>) -> Vec<Event> {
         let known = standbys.iter().all(|s| self.nodes.contains_key(s));
         match self.partitions.get_mut(&partition) {
             Some(entry) if entry.revision == revision && known => {
-                entry.standbys = standbys
-                    .into_iter()
-                    .filter(|s| Some(*s) != entry.active)
-                    .collect();
+                entry.standbys = standbys.into_iter().filter(|s| Some(*s) != entry.active).collect();
                 entry.revision = index;
                 vec![Event::Assigned(partition)]
             }
@@ -397,12 +334,7 @@ impl State {
         }
     }
 
-    fn outcome(
-        &mut self,
-        outcome: PromotionOutcome,
-        timing: Option<Timing>,
-        at: WallTime,
-    ) -> Vec<Event> {
+    fn outcome(&mut self, outcome: PromotionOutcome, timing: Option<Timing>, at: WallTime) -> Vec<Event> {
         let Some(event) = self.history.of_epoch_mut(outcome.partition, outcome.epoch) else {
             return vec![Event::Ignored("no such event")];
         };
@@ -410,24 +342,10 @@ impl State {
             return vec![Event::Ignored("reported before")];
         }
         let first = event.result == EventResult::Pending;
-        let Phases {
-            detect,
-            held,
-            elect,
-            decide,
-            ..
-        } = timing.as_ref().map_or(event.phases_ms, |t| t.phases_ms);
+        let Phases { detect, held, elect, decide, .. } = timing.as_ref().map_or(event.phases_ms, |t| t.phases_ms);
         let there = outcome.phases_ms;
         let (fence, catch_up, first_output) = (there.fence, there.catch_up, there.first_output);
-        event.phases_ms = Phases {
-            detect,
-            held,
-            elect,
-            decide,
-            fence,
-            catch_up,
-            first_output,
-        };
+        event.phases_ms = Phases { detect, held, elect, decide, fence, catch_up, first_output };
         event.records_caught_up = outcome.records_caught_up;
         event.readings_replayed = outcome.readings_replayed;
         let mut seen_above = None;
@@ -436,15 +354,10 @@ impl State {
             PromotionResult::Failed { error } => (EventResult::Failed, Some(error)),
             PromotionResult::Superseded { seen } => {
                 seen_above = Some(seen);
-                (
-                    EventResult::Superseded,
-                    Some(format!("epoch {seen} stands in the changelog")),
-                )
+                (EventResult::Superseded, Some(format!("epoch {seen} stands in the changelog")))
             }
         };
-        event.total_ms = timing
-            .map(|t| t.total_ms)
-            .filter(|_| event.result == EventResult::Success);
+        event.total_ms = timing.map(|t| t.total_ms).filter(|_| event.result == EventResult::Success);
         let (kind, reason, result) = (event.kind, event.reason, event.result);
         if first {
             self.history.count_end(kind, reason, result);
@@ -466,18 +379,13 @@ impl State {
         let mut found = 0;
         for event in &mut self.history.events {
             let by_detector = matches!(event.reason, Reason::ProcessDead | Reason::Silent);
-            let same = event.from.as_ref().is_some_and(|f| f.node_id == node)
-                && event.from_incarnation == incarnation;
+            let same = event.from.as_ref().is_some_and(|f| f.node_id == node) && event.from_incarnation == incarnation;
             if by_detector && same && !event.false_positive {
                 event.false_positive = true;
                 found += 1;
             }
         }
         self.history.false_positives += found;
-        if found == 0 {
-            vec![Event::Ignored("no such event")]
-        } else {
-            Vec::new()
-        }
+        if found == 0 { vec![Event::Ignored("no such event")] } else { Vec::new() }
     }
 }

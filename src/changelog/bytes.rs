@@ -65,11 +65,7 @@ impl<'a> Reader<'a> {
     /// A finite double that is not -0.0.
     pub(super) fn double(&mut self) -> Option<f64> {
         let value = f64::from_bits(self.u64()?);
-        if value.is_finite() && value.to_bits() != (-0.0f64).to_bits() {
-            Some(value)
-        } else {
-            None
-        }
+        if value.is_finite() && value.to_bits() != (-0.0f64).to_bits() { Some(value) } else { None }
     }
 
     /// In its shortest form.

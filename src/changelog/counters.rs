@@ -47,9 +47,7 @@ impl Rejected {
     /// How many there were altogether.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0
-            .iter()
-            .fold(0, |total, count| total.saturating_add(*count))
+        self.0.iter().fold(0, |total, count| total.saturating_add(*count))
     }
 
     /// All reasons in the order of their numbers.
@@ -68,15 +66,9 @@ impl Counters {
     /// Everything with an outcome: the right side of the law of conservation (SEMANTICS 4).
     #[must_use]
     pub fn consumed(&self) -> u64 {
-        [
-            self.late,
-            self.missing,
-            self.duplicate,
-            self.null_record,
-            self.rejected.total(),
-        ]
-        .into_iter()
-        .fold(self.counted, u64::saturating_add)
+        [self.late, self.missing, self.duplicate, self.null_record, self.rejected.total()]
+            .into_iter()
+            .fold(self.counted, u64::saturating_add)
     }
 
     /// Counts an outcome.
@@ -100,24 +92,13 @@ mod tests {
     #[test]
     fn every_outcome_is_consumed_once() {
         let mut counters = Counters::default();
-        let plain = [
-            Outcome::Counted,
-            Outcome::Late,
-            Outcome::Missing,
-            Outcome::Duplicate,
-            Outcome::NullRecord,
-        ];
+        let plain = [Outcome::Counted, Outcome::Late, Outcome::Missing, Outcome::Duplicate, Outcome::NullRecord];
         for outcome in plain.into_iter().chain(Reason::ALL.map(Outcome::Rejected)) {
             let before = counters.consumed();
             counters.count(outcome);
             assert_eq!(counters.consumed(), before + 1, "{outcome:?}");
         }
-        let names: Vec<_> = counters
-            .rejected
-            .by_name()
-            .iter()
-            .map(|(reason, _)| reason.name())
-            .collect();
+        let names: Vec<_> = counters.rejected.by_name().iter().map(|(reason, _)| reason.name()).collect();
         assert!(names.is_sorted() && names.len() == Reason::COUNT);
     }
 }

@@ -77,18 +77,11 @@ fn read_window_key<'a>(reader: &mut Reader<'a>) -> Option<WindowKey<'a>> {
 }
 
 /// Reads the value of a window's record. Its times are checked to be in `[start_ms, end_ms)`.
-pub(crate) fn decode_window(
-    key: &[u8],
-    value: &[u8],
-    start_ms: i64,
-    end_ms: i64,
-) -> Result<Aggregate, ChangelogError> {
+pub(crate) fn decode_window(key: &[u8], value: &[u8], start_ms: i64, end_ms: i64) -> Result<Aggregate, ChangelogError> {
     let rest = versioned(key, value)?;
     read_aggregate(&mut Reader::new(rest), start_ms)
         .filter(|aggregate| start_ms <= aggregate.first_ms && aggregate.last_ms < end_ms)
-        .ok_or_else(|| {
-            ChangelogError::corrupt(key, Some(value), "it is no aggregate of such a window")
-        })
+        .ok_or_else(|| ChangelogError::corrupt(key, Some(value), "it is no aggregate of such a window"))
 }
 
 fn read_aggregate(reader: &mut Reader<'_>, start_ms: i64) -> Option<Aggregate> {
@@ -101,24 +94,8 @@ fn read_aggregate(reader: &mut Reader<'_>, start_ms: i64) -> Option<Aggregate> {
     let last_ms = first_ms.checked_add(reader.signed()?)?;
     let last = reader.double()?;
     let range = min..=max;
-    let is_sound = first_ms <= last_ms
-        && range.contains(&first)
-        && range.contains(&last)
-        && reader.is_at_end();
-    if is_sound {
-        Some(Aggregate {
-            count,
-            sum,
-            min,
-            max,
-            first_ms,
-            first,
-            last_ms,
-            last,
-        })
-    } else {
-        None
-    }
+    let is_sound = first_ms <= last_ms && range.contains(&first) && range.contains(&last) && reader.is_at_end();
+    if is_sound { Some(Aggregate { count, sum, min, max, first_ms, first, last_ms, last }) } else { None }
 }
 
 #[cfg(test)]
@@ -139,15 +116,7 @@ mod tests {
 
     fn key(start_ms: i64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_window_key(
-            &mut bytes,
-            &WindowKey {
-                definition: 0,
-                device: "é1",
-                metric: "temp",
-                start_ms,
-            },
-        );
+        write_window_key(&mut bytes, &WindowKey { definition: 0, device: "é1", metric: "temp", start_ms });
         bytes
     }
 
@@ -163,10 +132,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_version_1_stay() {
-        assert_eq!(
-            hex(&key(START_MS)),
-            ["01", "00", "03c3a931", "0474656d70", "8000018cc251f400"].concat()
-        );
+        assert_eq!(hex(&key(START_MS)), ["01", "00", "03c3a931", "0474656d70", "8000018cc251f400"].concat());
         let wanted = [
             "01",
             "02",
@@ -184,18 +150,10 @@ mod tests {
 
     #[test]
     fn records_come_back_as_they_were() {
-        let window = WindowKey {
-            definition: 0,
-            device: "é1",
-            metric: "temp",
-            start_ms: START_MS,
-        };
+        let window = WindowKey { definition: 0, device: "é1", metric: "temp", start_ms: START_MS };
         assert_eq!(Entry::of_key(&key(START_MS)), Ok(Entry::Window(window)));
         let bytes = value(START_MS, &aggregate());
-        assert_eq!(
-            decode_window(&[1], &bytes, START_MS, END_MS),
-            Ok(aggregate())
-        );
+        assert_eq!(decode_window(&[1], &bytes, START_MS, END_MS), Ok(aggregate()));
         assert!(decode_window(&[1], &bytes, START_MS, START_MS + 1000).is_err());
     }
 
@@ -213,13 +171,7 @@ mod tests {
         assert!(Entry::of_key(&key(0)[..5]).is_err());
         let mut bytes = value(START_MS, &aggregate());
         bytes[0] = 9;
-        assert_eq!(
-            decode_window(&[1], &bytes, START_MS, END_MS),
-            Err(ChangelogError::Newer {
-                kind: 1,
-                version: 9
-            })
-        );
+        assert_eq!(decode_window(&[1], &bytes, START_MS, END_MS), Err(ChangelogError::Newer { kind: 1, version: 9 }));
     }
 
     proptest! {

@@ -52,9 +52,7 @@ pub enum ChangelogError {
         version: u8,
     },
     /// Its bytes are not what any version writes.
-    #[error(
-        "corrupt changelog record of kind {kind} ({key_bytes} bytes key, {value_bytes} bytes value): {what}"
-    )]
+    #[error("corrupt changelog record of kind {kind} ({key_bytes} bytes key, {value_bytes} bytes value): {what}")]
     Corrupt {
         /// First byte of its key; 255 if the key is empty.
         kind: u8,
@@ -82,14 +80,9 @@ impl ChangelogError {
 fn versioned<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], ChangelogError> {
     match value.split_first() {
         Some((&VERSION, rest)) => Ok(rest),
-        Some((&version, _)) if version > VERSION => Err(ChangelogError::Newer {
-            kind: key.first().copied().unwrap_or(255),
-            version,
-        }),
-        _ => Err(ChangelogError::corrupt(
-            key,
-            Some(value),
-            "it has no version",
-        )),
+        Some((&version, _)) if version > VERSION => {
+            Err(ChangelogError::Newer { kind: key.first().copied().unwrap_or(255), version })
+        }
+        _ => Err(ChangelogError::corrupt(key, Some(value), "it has no version")),
     }
 }

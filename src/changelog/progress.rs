@@ -65,11 +65,7 @@ impl Progress {
         ] {
             write_varint(&mut out, counter);
         }
-        let rejected: Vec<_> = counters
-            .rejected
-            .in_order()
-            .filter(|(_, count)| *count > 0)
-            .collect();
+        let rejected: Vec<_> = counters.rejected.in_order().filter(|(_, count)| *count > 0).collect();
         write_varint(&mut out, rejected.len() as u64);
         for (reason, count) in rejected {
             out.push(reason.code());
@@ -84,9 +80,8 @@ impl Progress {
     /// [`ChangelogError::Newer`] when a later version wrote it, [`ChangelogError::Corrupt`] when none did.
     pub fn decode(value: &[u8]) -> Result<Self, ChangelogError> {
         let rest = versioned(Self::key(), value)?;
-        decode_payload(&mut Reader::new(rest)).ok_or_else(|| {
-            ChangelogError::corrupt(Self::key(), Some(value), "it is no progress record")
-        })
+        decode_payload(&mut Reader::new(rest))
+            .ok_or_else(|| ChangelogError::corrupt(Self::key(), Some(value), "it is no progress record"))
     }
 }
 
@@ -118,17 +113,11 @@ fn decode_payload(reader: &mut Reader<'_>) -> Option<Progress> {
     let mut before = None;
     for _ in 0..reader.varint()? {
         let reason = Reason::from_code(reader.byte()?).filter(|reason| before < Some(*reason))?;
-        let count = reader
-            .varint()
-            .filter(|count| (1..=COUNTER_MAX).contains(count))?;
+        let count = reader.varint().filter(|count| (1..=COUNTER_MAX).contains(count))?;
         counters.rejected.set(reason, count);
         before = Some(reason);
     }
-    if reader.is_at_end() {
-        Some(progress)
-    } else {
-        None
-    }
+    if reader.is_at_end() { Some(progress) } else { None }
 }
 
 #[cfg(test)]
@@ -140,14 +129,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn progress() -> Progress {
-        let mut counters = Counters {
-            records: 7,
-            counted: 300,
-            late: 2,
-            windows_final: 4,
-            dead_letters: 3,
-            ..Counters::default()
-        };
+        let mut counters =
+            Counters { records: 7, counted: 300, late: 2, windows_final: 4, dead_letters: 3, ..Counters::default() };
         counters.count(Outcome::Rejected(Reason::BadJson));
         counters.count(Outcome::Rejected(Reason::InternalError));
         Progress {
@@ -168,14 +151,8 @@ mod tests {
         07 ac02 02 00 00 00 04 03 02 0101 1201";
 
     fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<_> = text
-            .chars()
-            .filter_map(|digit| digit.to_digit(16))
-            .collect();
-        digits
-            .chunks(2)
-            .map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("a byte"))
-            .collect()
+        let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+        digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("a byte")).collect()
     }
 
     #[test]
@@ -189,24 +166,12 @@ mod tests {
     fn newer_and_corrupt_records_are_told_apart() {
         let mut bytes = progress().encode();
         bytes[0] = 2;
-        assert_eq!(
-            Progress::decode(&bytes),
-            Err(ChangelogError::Newer {
-                kind: 0,
-                version: 2
-            })
-        );
+        assert_eq!(Progress::decode(&bytes), Err(ChangelogError::Newer { kind: 0, version: 2 }));
         bytes[0] = 0;
-        assert!(matches!(
-            Progress::decode(&bytes),
-            Err(ChangelogError::Corrupt { .. })
-        ));
+        assert!(matches!(Progress::decode(&bytes), Err(ChangelogError::Corrupt { .. })));
         bytes[0] = 1;
         bytes.push(0);
-        assert!(matches!(
-            Progress::decode(&bytes),
-            Err(ChangelogError::Corrupt { .. })
-        ));
+        assert!(matches!(Progress::decode(&bytes), Err(ChangelogError::Corrupt { .. })));
         // The last reason's number is none; 255 once made the reader panic.
         bytes.pop();
         for code in [0, 1, 19, 255] {
@@ -217,10 +182,7 @@ mod tests {
         }
         bytes = progress().encode();
         for length in 0..bytes.len() {
-            assert!(matches!(
-                Progress::decode(&bytes[..length]),
-                Err(ChangelogError::Corrupt { .. })
-            ));
+            assert!(matches!(Progress::decode(&bytes[..length]), Err(ChangelogError::Corrupt { .. })));
         }
     }
 

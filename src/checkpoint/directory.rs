@@ -31,11 +31,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings {
-            keep: 2,
-            bytes_per_s_max: 50 * 1024 * 1024,
-            read_back: true,
-        }
+        Settings { keep: 2, bytes_per_s_max: 50 * 1024 * 1024, read_back: true }
     }
 }
 
@@ -82,33 +78,18 @@ impl Loaded {
         Loaded::open_if(path, |_| Ok(()))
     }
 
-    fn open_if(
-        path: &Path,
-        fits: impl FnOnce(&Header) -> Result<(), Reason>,
-    ) -> Result<Loaded, Refused> {
-        let refused = |reason| Refused {
-            path: path.to_path_buf(),
-            reason,
-        };
+    fn open_if(path: &Path, fits: impl FnOnce(&Header) -> Result<(), Reason>) -> Result<Loaded, Refused> {
+        let refused = |reason| Refused { path: path.to_path_buf(), reason };
         let open = || -> io::Result<(File, u64)> {
             let file = File::open(path)?;
             let bytes = file.metadata()?.len();
             Ok((file, bytes))
         };
-        let (mut file, bytes) = open().map_err(|error| {
-            refused(Reason::Io {
-                error: error.to_string(),
-            })
-        })?;
+        let (mut file, bytes) = open().map_err(|error| refused(Reason::Io { error: error.to_string() }))?;
         // The header first: a foreign file of many gigabytes is refused at once.
         fits(&read_header(&file, bytes).map_err(refused)?).map_err(refused)?;
         let header = scan_from_start(&mut file, bytes, |_, _| {}).map_err(refused)?;
-        Ok(Loaded {
-            header,
-            path: path.to_path_buf(),
-            bytes,
-            file,
-        })
+        Ok(Loaded { header, path: path.to_path_buf(), bytes, file })
     }
 
     /// Hands out all entries, reading and checking the file once more.
@@ -126,26 +107,13 @@ impl Loaded {
             entry(key, value);
         })
         .map(|_| ())
-        .map_err(|reason| Refused {
-            path: self.path.clone(),
-            reason,
-        })
+        .map_err(|reason| Refused { path: self.path.clone(), reason })
     }
 }
 
-fn scan_from_start(
-    file: &mut File,
-    bytes: u64,
-    entry: impl FnMut(&[u8], &[u8]),
-) -> Result<Header, Reason> {
-    file.rewind().map_err(|error| Reason::Io {
-        error: error.to_string(),
-    })?;
-    scan(
-        BufReader::with_capacity(READ_BUFFER_BYTES, &*file),
-        bytes,
-        entry,
-    )
+fn scan_from_start(file: &mut File, bytes: u64, entry: impl FnMut(&[u8], &[u8])) -> Result<Header, Reason> {
+    file.rewind().map_err(|error| Reason::Io { error: error.to_string() })?;
+    scan(BufReader::with_capacity(READ_BUFFER_BYTES, &*file), bytes, entry)
 }
 
 /// The folder with the checkpoints of one partition; at most one process has it open for writing.
@@ -167,10 +135,7 @@ impl Directory {
     ///
     /// # Errors
     /// The folder cannot be made, read or changed.
-    pub fn open(
-        path: impl Into<PathBuf>,
-        settings: Settings,
-    ) -> Result<Directory, CheckpointError> {
+    pub fn open(path: impl Into<PathBuf>, settings: Settings) -> Result<Directory, CheckpointError> {
         let path = path.into();
         let prepare = || {
             fs::create_dir_all(&path)?;
@@ -182,28 +147,16 @@ impl Directory {
                 tracing::info!(path = %path.display(), files, "checkpoint leftovers removed")
             }
             Err(source) => {
-                return Err(CheckpointError::Io {
-                    action: "open",
-                    path,
-                    source,
-                });
+                return Err(CheckpointError::Io { action: "open", path, source });
             }
         }
-        Ok(Directory {
-            path,
-            settings,
-            state: Mutex::default(),
-        })
+        Ok(Directory { path, settings, state: Mutex::default() })
     }
 
     /// Opens the folder to look at it while a node may be using it; changes nothing.
     #[must_use]
     pub fn open_to_read(path: impl Into<PathBuf>) -> Directory {
-        Directory {
-            path: path.into(),
-            settings: Settings::default(),
-            state: Mutex::default(),
-        }
+        Directory { path: path.into(), settings: Settings::default(), state: Mutex::default() }
     }
 
     /// The folder.
@@ -221,17 +174,11 @@ impl Directory {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             if let Some((changelog_offset, created_at_ms)) = parse_name(&path) {
-                found.push(Listed {
-                    path,
-                    changelog_offset,
-                    created_at_ms,
-                });
+                found.push(Listed { path, changelog_offset, created_at_ms });
             }
         }
         // By offset, not by time: clocks jump, and offsets of one topic only grow.
-        found.sort_by_key(|listed| {
-            std::cmp::Reverse((listed.changelog_offset, listed.created_at_ms))
-        });
+        found.sort_by_key(|listed| std::cmp::Reverse((listed.changelog_offset, listed.created_at_ms)));
         Ok(found)
     }
 
@@ -260,11 +207,7 @@ impl Directory {
     ///
     /// # Errors
     /// See [`CheckpointError`]; the checkpoints before it are untouched and nothing of this one is left.
-    pub fn write(
-        &self,
-        header: &Header,
-        fill: impl FnOnce(&mut EntrySink<'_>),
-    ) -> Result<Written, CheckpointError> {
+    pub fn write(&self, header: &Header, fill: impl FnOnce(&mut EntrySink<'_>)) -> Result<Written, CheckpointError> {
         self.write_blocks(header, |write_block| collect(fill, write_block))
     }
 
@@ -272,39 +215,24 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Directory::write`].
-    pub fn write_snapshot(
-        &self,
-        header: &Header,
-        snapshot: Snapshot,
-    ) -> Result<Written, CheckpointError> {
+    pub fn write_snapshot(&self, header: &Header, snapshot: Snapshot) -> Result<Written, CheckpointError> {
         self.write_blocks(header, |write_block| snapshot.drain(write_block))
     }
 
     fn write_blocks(
         &self,
         header: &Header,
-        blocks: impl FnOnce(
-            &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
-        ) -> Result<(u64, u128), EntryError>,
+        blocks: impl FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<(u64, u128), EntryError>,
     ) -> Result<Written, CheckpointError> {
         // One writer at a time, for two would share a temporary file.
         let mut state = self.state();
         let path = self.path.join(name_of(header));
-        let io_error = |source| CheckpointError::Io {
-            action: "write",
-            path: path.clone(),
-            source,
-        };
-        let mut writer =
-            FileWriter::create(&path, header, self.settings.bytes_per_s_max).map_err(io_error)?;
-        let (entries, digest) =
-            blocks(&mut |block| writer.block(&block)).map_err(|error| match error {
-                EntryError::Io(source) => io_error(source),
-                EntryError::TooLarge { bytes } => CheckpointError::EntryTooLarge {
-                    path: path.clone(),
-                    bytes,
-                },
-            })?;
+        let io_error = |source| CheckpointError::Io { action: "write", path: path.clone(), source };
+        let mut writer = FileWriter::create(&path, header, self.settings.bytes_per_s_max).map_err(io_error)?;
+        let (entries, digest) = blocks(&mut |block| writer.block(&block)).map_err(|error| match error {
+            EntryError::Io(source) => io_error(source),
+            EntryError::TooLarge { bytes } => CheckpointError::EntryTooLarge { path: path.clone(), bytes },
+        })?;
         if (entries, digest) != (header.entries, header.digest) {
             return Err(CheckpointError::EntriesDiffer {
                 path,
@@ -316,21 +244,14 @@ impl Directory {
         }
         let (mut file, bytes) = writer.finish(entries).map_err(io_error)?;
         if self.settings.read_back {
-            read_back(&mut file).map_err(|reason| CheckpointError::ReadBack {
-                path: path.clone(),
-                reason,
-            })?;
+            read_back(&mut file).map_err(|reason| CheckpointError::ReadBack { path: path.clone(), reason })?;
         }
         fail::fail_point!("checkpoint_before_rename");
         file.persist().map_err(io_error)?;
         fail::fail_point!("checkpoint_after_rename");
         state.damaged.remove(&path);
         let removed = self.prune_locked(&mut state, self.settings.keep, Some((&path, header)));
-        Ok(Written {
-            path,
-            bytes,
-            removed,
-        })
+        Ok(Written { path, bytes, removed })
     }
 
     /// Deletes all but the `keep` best checkpoints (at least 1); returns those deleted. [`Directory::write`] does it by
@@ -352,18 +273,10 @@ impl Directory {
     }
 
     /// A failure to delete costs space only, so it is logged here and goes no further.
-    fn prune_locked(
-        &self,
-        state: &mut State,
-        keep: usize,
-        written: Option<(&Path, &Header)>,
-    ) -> Vec<PathBuf> {
+    fn prune_locked(&self, state: &mut State, keep: usize, written: Option<(&Path, &Header)>) -> Vec<PathBuf> {
         let mut removed = Vec::new();
         let mut ranked: Vec<(Rank, PathBuf)> = match self.list() {
-            Ok(listed) => listed
-                .into_iter()
-                .map(|l| (rank(&l, state, written), l.path))
-                .collect(),
+            Ok(listed) => listed.into_iter().map(|l| (rank(&l, state, written), l.path)).collect(),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "checkpoints not pruned");
                 return removed;
@@ -411,9 +324,7 @@ fn rank(listed: &Listed, state: &State, written: Option<(&Path, &Header)>) -> Ra
         _ if written.is_some_and(|(path, _)| path == listed.path) => Rank::JustWritten,
         _ if state.damaged.contains(&listed.path) => Rank::Damaged(offset, at_ms),
         (None, _) => Rank::Damaged(offset, at_ms),
-        (Some(this), Some((_, newest)))
-            if !this.same_history(newest) || offset > newest.changelog_offset =>
-        {
+        (Some(this), Some((_, newest))) if !this.same_history(newest) || offset > newest.changelog_offset => {
             Rank::Foreign(offset, at_ms)
         }
         _ => Rank::Usable(offset, at_ms),
@@ -422,9 +333,7 @@ fn rank(listed: &Listed, state: &State, written: Option<(&Path, &Header)>) -> Ra
 
 /// Checks the temporary file; from the device where the system permits, not from the page cache.
 fn read_back(file: &mut AtomicFile) -> Result<(), Reason> {
-    let io_reason = |error: io::Error| Reason::Io {
-        error: error.to_string(),
-    };
+    let io_reason = |error: io::Error| Reason::Io { error: error.to_string() };
     let path = file.sync().map_err(io_reason)?;
     let mut file = File::open(path).map_err(io_reason)?;
     // Only advice: without it the check still finds a wrong writer, if not a wrong disk.
@@ -434,19 +343,11 @@ fn read_back(file: &mut AtomicFile) -> Result<(), Reason> {
 }
 
 fn name_of(header: &Header) -> String {
-    format!(
-        "{:020}-{}{SUFFIX}",
-        header.changelog_offset.0.max(0),
-        header.created_at_ms.max(0)
-    )
+    format!("{:020}-{}{SUFFIX}", header.changelog_offset.0.max(0), header.created_at_ms.max(0))
 }
 
 fn parse_name(path: &Path) -> Option<(Offset, i64)> {
-    let (offset, at_ms) = path
-        .file_name()?
-        .to_str()?
-        .strip_suffix(SUFFIX)?
-        .split_once('-')?;
+    let (offset, at_ms) = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.split_once('-')?;
     let number = |text: &str| -> Option<i64> {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if digits { text.parse().ok() } else { None }

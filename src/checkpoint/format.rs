@@ -79,11 +79,7 @@ impl Header {
             partition: self.partition.0,
             semantics_hash: format!("{:016x}", self.semantics_hash),
             changelog_offset: self.changelog_offset.0,
-            progress: self
-                .progress
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            progress: self.progress.iter().map(|byte| format!("{byte:02x}")).collect(),
             entries: self.entries,
             digest: format!("{:032x}", self.digest),
             created_at_ms: self.created_at_ms,
@@ -118,19 +114,12 @@ impl Header {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| {
-        char::from(byte)
-            .to_digit(16)
-            .and_then(|digit| u8::try_from(digit).ok())
-    };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
         return None;
     }
-    pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect()
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 /// Magic, format, length, header and its checksum.
@@ -177,22 +166,16 @@ impl BlockBuilder {
     /// Adds an entry; gives the finished block when it is full. `Err` is the size of an entry that is too large.
     pub(super) fn push(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, usize> {
         let size = key.len().saturating_add(value.len()).saturating_add(8);
-        let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len()))
-        else {
+        let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len())) else {
             return Err(size);
         };
         if size > BLOCK_BYTES_MAX {
             return Err(size);
         }
         // Small blocks never grow beyond the limit: one that an entry would push over it is closed before.
-        let full = if self.payload_bytes() + size > BLOCK_BYTES_MAX {
-            self.finish()
-        } else {
-            None
-        };
+        let full = if self.payload_bytes() + size > BLOCK_BYTES_MAX { self.finish() } else { None };
         if self.bytes.is_empty() {
-            self.bytes
-                .reserve(FRAME_HEAD_BYTES + BLOCK_BYTES + size.min(BLOCK_BYTES) + 4);
+            self.bytes.reserve(FRAME_HEAD_BYTES + BLOCK_BYTES + size.min(BLOCK_BYTES) + 4);
             self.bytes.resize(FRAME_HEAD_BYTES, 0);
         }
         self.bytes.extend_from_slice(&key_len.to_le_bytes());

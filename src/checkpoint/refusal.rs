@@ -40,16 +40,10 @@ impl Expect {
     pub(super) fn check(&self, header: &Header) -> Result<(), Reason> {
         let differ = |found: &str, wanted: &str| !wanted.is_empty() && found != wanted;
         if header.cluster != self.cluster {
-            return Err(Reason::Cluster {
-                found: header.cluster.clone(),
-                wanted: self.cluster.clone(),
-            });
+            return Err(Reason::Cluster { found: header.cluster.clone(), wanted: self.cluster.clone() });
         }
         if header.partition != self.partition {
-            return Err(Reason::Partition {
-                found: header.partition,
-                wanted: self.partition,
-            });
+            return Err(Reason::Partition { found: header.partition, wanted: self.partition });
         }
         if differ(&header.kafka_cluster_id, &self.kafka_cluster_id) {
             return Err(Reason::KafkaClusterId {
@@ -64,10 +58,7 @@ impl Expect {
             });
         }
         if header.semantics_hash != self.semantics_hash {
-            return Err(Reason::Semantics {
-                found: header.semantics_hash,
-                wanted: self.semantics_hash,
-            });
+            return Err(Reason::Semantics { found: header.semantics_hash, wanted: self.semantics_hash });
         }
         self.check_age(header)?;
         self.check_offset(header.changelog_offset)
@@ -79,9 +70,7 @@ impl Expect {
         };
         let age_ms = self.now_ms.saturating_sub(header.created_at_ms);
         if age_ms < -FUTURE_TOLERANCE_MS {
-            return Err(Reason::FromTheFuture {
-                ahead_ms: age_ms.unsigned_abs(),
-            });
+            return Err(Reason::FromTheFuture { ahead_ms: age_ms.unsigned_abs() });
         }
         let age_ms = u64::try_from(age_ms).unwrap_or(0);
         if age_ms > age_max_ms {
@@ -93,9 +82,7 @@ impl Expect {
     /// Whether the changelog still has, and already has, what follows this offset.
     fn check_offset(&self, offset: Offset) -> Result<(), Reason> {
         match (self.log_start, self.log_end) {
-            (Some(log_start), _) if offset < log_start => {
-                Err(Reason::OffsetBelowLogStart { offset, log_start })
-            }
+            (Some(log_start), _) if offset < log_start => Err(Reason::OffsetBelowLogStart { offset, log_start }),
             (_, Some(log_end)) if offset > log_end => Err(Reason::BeyondLogEnd { offset, log_end }),
             _ => Ok(()),
         }
@@ -106,9 +93,7 @@ impl Expect {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// Bytes differ from what was written.
-    #[error(
-        "{part} beginning at byte {at_byte} fails its checksum: the file is damaged; check the disk"
-    )]
+    #[error("{part} beginning at byte {at_byte} fails its checksum: the file is damaged; check the disk")]
     Checksum {
         /// First byte of the part.
         at_byte: u64,
@@ -132,9 +117,7 @@ pub enum Reason {
         what: String,
     },
     /// Number of entries differs from the header's.
-    #[error(
-        "it holds {found} entries, its header says {wanted}: the file is damaged or was written wrongly"
-    )]
+    #[error("it holds {found} entries, its header says {wanted}: the file is damaged or was written wrongly")]
     Entries {
         /// Counted.
         found: u64,
@@ -162,9 +145,7 @@ pub enum Reason {
         supported: u32,
     },
     /// Of another hotspare cluster.
-    #[error(
-        "it is of the cluster \"{found}\", this node is of \"{wanted}\": look at node.data_dir and cluster.name"
-    )]
+    #[error("it is of the cluster \"{found}\", this node is of \"{wanted}\": look at node.data_dir and cluster.name")]
     Cluster {
         /// In the header.
         found: String,
@@ -192,9 +173,7 @@ pub enum Reason {
         wanted: String,
     },
     /// Of another partition.
-    #[error(
-        "it is of partition {found}, wanted is partition {wanted}: the file was moved between folders"
-    )]
+    #[error("it is of partition {found}, wanted is partition {wanted}: the file was moved between folders")]
     Partition {
         /// In the header.
         found: PartitionId,
@@ -293,12 +272,7 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "checkpoint \"{}\" refused: {}",
-            self.path.display(),
-            self.reason
-        )
+        write!(f, "checkpoint \"{}\" refused: {}", self.path.display(), self.reason)
     }
 }
 
@@ -306,13 +280,7 @@ impl std::error::Error for Refused {}
 
 /// `3h 20m`, `41s`, `120ms`: the two largest units that are not zero.
 fn show_ms(ms: u64) -> String {
-    let units = [
-        ("d", 86_400_000),
-        ("h", 3_600_000),
-        ("m", 60_000),
-        ("s", 1000),
-        ("ms", 1),
-    ];
+    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
     let mut rest = ms;
     let mut parts = Vec::new();
     for (unit, size) in units {
@@ -322,9 +290,5 @@ fn show_ms(ms: u64) -> String {
         }
     }
     parts.truncate(2);
-    if parts.is_empty() {
-        "0ms".to_owned()
-    } else {
-        parts.join(" ")
-    }
+    if parts.is_empty() { "0ms".to_owned() } else { parts.join(" ") }
 }

@@ -17,20 +17,13 @@ type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
 const HOUR_MS: u64 = 3_600_000;
 
 fn some_entries(count: u32, value_bytes: usize) -> Entries {
-    (0..count)
-        .map(|n| {
-            (
-                format!("key-{n}").into_bytes(),
-                vec![n.to_le_bytes()[0]; value_bytes],
-            )
-        })
-        .collect()
+    (0..count).map(|n| (format!("key-{n}").into_bytes(), vec![n.to_le_bytes()[0]; value_bytes])).collect()
 }
 
 fn digest_of(entries: &Entries) -> u128 {
-    entries.iter().fold(0, |sum: u128, (key, value)| {
-        sum.wrapping_add(xxh3_128(&[key.as_slice(), value.as_slice()].concat()))
-    })
+    entries
+        .iter()
+        .fold(0, |sum: u128, (key, value)| sum.wrapping_add(xxh3_128(&[key.as_slice(), value.as_slice()].concat())))
 }
 
 fn header_of(entries: &Entries, offset: i64) -> Header {
@@ -62,56 +55,28 @@ fn expect() -> Expect {
     }
 }
 
-fn write(
-    directory: &Directory,
-    header: &Header,
-    entries: &Entries,
-) -> Result<Written, CheckpointError> {
-    directory.write(header, |sink| {
-        entries
-            .iter()
-            .for_each(|(key, value)| sink.entry(key, value))
-    })
+fn write(directory: &Directory, header: &Header, entries: &Entries) -> Result<Written, CheckpointError> {
+    directory.write(header, |sink| entries.iter().for_each(|(key, value)| sink.entry(key, value)))
 }
 
 fn read(loaded: &mut Loaded) -> Entries {
     let mut entries = Entries::new();
     loaded
-        .for_each_entry(|key, value| {
-            assert!(
-                entries.insert(key.to_vec(), value.to_vec()).is_none(),
-                "a key twice"
-            )
-        })
+        .for_each_entry(|key, value| assert!(entries.insert(key.to_vec(), value.to_vec()).is_none(), "a key twice"))
         .unwrap();
     entries
 }
 
 fn open(folder: &Path) -> Directory {
-    Directory::open(
-        folder.join("3"),
-        Settings {
-            bytes_per_s_max: 0,
-            ..Settings::default()
-        },
-    )
-    .unwrap()
+    Directory::open(folder.join("3"), Settings { bytes_per_s_max: 0, ..Settings::default() }).unwrap()
 }
 
 fn offsets(directory: &Directory) -> Vec<i64> {
-    directory
-        .list()
-        .unwrap()
-        .iter()
-        .map(|listed| listed.changelog_offset.0)
-        .collect()
+    directory.list().unwrap().iter().map(|listed| listed.changelog_offset.0).collect()
 }
 
 fn only_file(directory: &Directory) -> PathBuf {
-    let files: Vec<_> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let files: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files[0].clone()
 }
@@ -130,14 +95,10 @@ fn one_small_checkpoint(folder: &Path) -> (Directory, PathBuf, Vec<u8>) {
 fn what_was_written_is_read_again_entry_for_entry() {
     let folder = tempfile::tempdir().unwrap();
     // None, one block, several blocks, entries larger than a block.
-    for (offset, entries) in [
-        some_entries(0, 0),
-        some_entries(7, 20),
-        some_entries(5000, 300),
-        some_entries(3, 2 * BLOCK_BYTES),
-    ]
-    .into_iter()
-    .enumerate()
+    for (offset, entries) in
+        [some_entries(0, 0), some_entries(7, 20), some_entries(5000, 300), some_entries(3, 2 * BLOCK_BYTES)]
+            .into_iter()
+            .enumerate()
     {
         let directory = open(folder.path());
         let header = header_of(&entries, offset as i64);
@@ -157,34 +118,20 @@ fn a_copy_of_the_state_gives_the_same_file_as_a_walk_over_it() {
     let folder = tempfile::tempdir().unwrap();
     let entries = some_entries(3000, 200);
     let header = header_of(&entries, 5);
-    let (walked, copied) = (
-        open(&folder.path().join("a")),
-        open(&folder.path().join("b")),
-    );
+    let (walked, copied) = (open(&folder.path().join("a")), open(&folder.path().join("b")));
     write(&walked, &header, &entries).unwrap();
     let mut snapshot = Snapshot::new();
-    entries
-        .iter()
-        .for_each(|(key, value)| snapshot.entry(key, value));
-    assert_eq!(
-        (snapshot.entries(), snapshot.digest()),
-        (header.entries, header.digest)
-    );
+    entries.iter().for_each(|(key, value)| snapshot.entry(key, value));
+    assert_eq!((snapshot.entries(), snapshot.digest()), (header.entries, header.digest));
     copied.write_snapshot(&header, snapshot).unwrap();
-    assert_eq!(
-        fs::read(only_file(&walked)).unwrap(),
-        fs::read(only_file(&copied)).unwrap()
-    );
+    assert_eq!(fs::read(only_file(&walked)).unwrap(), fs::read(only_file(&copied)).unwrap());
 }
 
 #[test]
 fn the_name_tells_offset_and_time() {
     let folder = tempfile::tempdir().unwrap();
     let (_, path, _) = one_small_checkpoint(folder.path());
-    assert!(
-        path.ends_with("3/00000000000000000010-1700000000010.ckpt"),
-        "{path:?}"
-    );
+    assert!(path.ends_with("3/00000000000000000010-1700000000010.ckpt"), "{path:?}");
 }
 
 #[test]
@@ -196,16 +143,7 @@ fn two_are_kept_and_the_newest_is_used() {
         write(&directory, &header_of(&entries, offset), &entries).unwrap();
     }
     assert_eq!(offsets(&directory), [40, 30]);
-    assert_eq!(
-        directory
-            .newest_valid(&expect())
-            .unwrap()
-            .0
-            .unwrap()
-            .header
-            .changelog_offset,
-        Offset(40)
-    );
+    assert_eq!(directory.newest_valid(&expect()).unwrap().0.unwrap().header.changelog_offset, Offset(40));
     assert_eq!(directory.prune(1).len(), 1);
     assert_eq!(offsets(&directory), [40]);
     directory.clear().unwrap();
@@ -241,9 +179,6 @@ fn golden_bytes_of_format_1_are_written_and_read() {
     let (directory, path, bytes) = one_small_checkpoint(folder.path());
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, include_str!("golden-format-1.hex").trim());
-    assert_eq!(
-        Loaded::open(&path).unwrap().header,
-        header_of(&some_entries(3, 5), 10)
-    );
+    assert_eq!(Loaded::open(&path).unwrap().header, header_of(&some_entries(3, 5), 10));
     drop(directory);
 }

@@ -47,11 +47,7 @@ pub(super) fn collect(
     fill: impl FnOnce(&mut EntrySink<'_>),
     write_block: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
 ) -> Result<(u64, u128), EntryError> {
-    let mut sink = EntrySink {
-        builder: BlockBuilder::default(),
-        write_block,
-        error: None,
-    };
+    let mut sink = EntrySink { builder: BlockBuilder::default(), write_block, error: None };
     fill(&mut sink);
     if let Some(error) = sink.error {
         return Err(error);
@@ -141,11 +137,7 @@ pub(super) struct FileWriter {
 }
 
 impl FileWriter {
-    pub(super) fn create(
-        path: &Path,
-        header: &Header,
-        bytes_per_s_max: u64,
-    ) -> io::Result<FileWriter> {
+    pub(super) fn create(path: &Path, header: &Header, bytes_per_s_max: u64) -> io::Result<FileWriter> {
         let json = header.to_json().map_err(io::Error::from)?;
         let start = encode_start(&json);
         let mut writer = FileWriter {
@@ -178,9 +170,7 @@ impl FileWriter {
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        fail::fail_point!("checkpoint_write_error", |_| Err(io::Error::other(
-            "failpoint checkpoint_write_error"
-        )));
+        fail::fail_point!("checkpoint_write_error", |_| Err(io::Error::other("failpoint checkpoint_write_error")));
         self.file.write_all(bytes)?;
         self.whole.update(bytes);
         self.bytes += bytes.len() as u64;
@@ -197,10 +187,7 @@ struct Throttle {
 impl Throttle {
     /// A rate of 0 means none.
     fn new(bytes_per_s_max: u64) -> Throttle {
-        Throttle {
-            bytes_per_s_max,
-            begun: Instant::now(),
-        }
+        Throttle { bytes_per_s_max, begun: Instant::now() }
     }
 
     fn after(&self, bytes: u64) -> Duration {
@@ -213,11 +200,8 @@ fn pause(bytes: u64, bytes_per_s_max: u64, elapsed: Duration) -> Duration {
     if bytes_per_s_max == 0 {
         return Duration::ZERO;
     }
-    let due_ms =
-        u64::try_from(u128::from(bytes) * 1000 / u128::from(bytes_per_s_max)).unwrap_or(u64::MAX);
-    Duration::from_millis(due_ms)
-        .saturating_sub(elapsed)
-        .min(Duration::from_secs(1))
+    let due_ms = u64::try_from(u128::from(bytes) * 1000 / u128::from(bytes_per_s_max)).unwrap_or(u64::MAX);
+    Duration::from_millis(due_ms).saturating_sub(elapsed).min(Duration::from_secs(1))
 }
 
 #[cfg(test)]
@@ -226,10 +210,7 @@ mod tests {
 
     #[test]
     fn writing_is_held_back_to_the_rate_and_not_below_it() {
-        assert_eq!(
-            pause(50, 100, Duration::from_millis(200)),
-            Duration::from_millis(300)
-        );
+        assert_eq!(pause(50, 100, Duration::from_millis(200)), Duration::from_millis(300));
         assert_eq!(pause(50, 100, Duration::from_millis(500)), Duration::ZERO);
         assert_eq!(pause(50, 100, Duration::from_secs(9)), Duration::ZERO);
         assert_eq!(pause(u64::MAX, 1, Duration::ZERO), Duration::from_secs(1));

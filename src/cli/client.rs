@@ -74,9 +74,7 @@ pub enum ClientError {
         detail: String,
     },
     /// The answer is none that this version understands.
-    #[error(
-        "{server} answered what this version does not understand: {why}. Is it a hotspare node of this version?"
-    )]
+    #[error("{server} answered what this version does not understand: {why}. Is it a hotspare node of this version?")]
     NotUnderstood {
         /// The node.
         server: String,
@@ -91,12 +89,8 @@ impl ClientError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unreachable(_) => EXIT_UNREACHABLE,
-            Self::Refused {
-                status: 400 | 404, ..
-            } => EXIT_USAGE,
-            Self::Refused {
-                status: 401 | 403, ..
-            } => EXIT_UNAUTHORISED,
+            Self::Refused { status: 400 | 404, .. } => EXIT_USAGE,
+            Self::Refused { status: 401 | 403, .. } => EXIT_UNAUTHORISED,
             Self::Refused { status: 409, .. } => EXIT_REFUSED,
             Self::Refused { .. } | Self::NotUnderstood { .. } => EXIT_ERROR,
         }
@@ -118,10 +112,8 @@ impl Answer {
     /// # Errors
     /// It is no such document.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
-        serde_json::from_str(&self.body).map_err(|error| ClientError::NotUnderstood {
-            server: self.server.clone(),
-            why: error.to_string(),
-        })
+        serde_json::from_str(&self.body)
+            .map_err(|error| ClientError::NotUnderstood { server: self.server.clone(), why: error.to_string() })
     }
 }
 
@@ -143,15 +135,8 @@ impl Client {
             // Nodes are asked directly; the environment's proxy is for other things.
             .proxy(None)
             .user_agent(concat!("hotspare/", env!("CARGO_PKG_VERSION")));
-        let servers = args
-            .servers
-            .iter()
-            .map(|server| server.trim().trim_end_matches('/').to_owned())
-            .collect();
-        Self {
-            agent: config.build().new_agent(),
-            servers,
-        }
+        let servers = args.servers.iter().map(|server| server.trim().trim_end_matches('/').to_owned()).collect();
+        Self { agent: config.build().new_agent(), servers }
     }
 
     /// GET of a path with its parameters.
@@ -166,18 +151,10 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Silent(why)) => failures.push(format!("{server}: {why}")),
                 Err(Failure::Answer(status @ 500.., detail)) => {
-                    busy = Some(ClientError::Refused {
-                        server: server.clone(),
-                        status,
-                        detail,
-                    });
+                    busy = Some(ClientError::Refused { server: server.clone(), status, detail });
                 }
                 Err(Failure::Answer(status, detail)) => {
-                    return Err(ClientError::Refused {
-                        server: server.clone(),
-                        status,
-                        detail,
-                    });
+                    return Err(ClientError::Refused { server: server.clone(), status, detail });
                 }
             }
         }
@@ -185,32 +162,16 @@ impl Client {
     }
 
     fn get_from(&self, server: &str, path: &str) -> Result<Answer, Failure> {
-        let base = if server.contains("://") {
-            server.to_owned()
-        } else {
-            format!("http://{server}")
-        };
+        let base = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         if base.starts_with("https:") {
             return Err(Failure::Silent("this version speaks http only".to_owned()));
         }
         let silent = |error: ureq::Error| Failure::Silent(error.to_string());
-        let mut response = self
-            .agent
-            .get(format!("{base}{path}"))
-            .call()
-            .map_err(silent)?;
+        let mut response = self.agent.get(format!("{base}{path}")).call().map_err(silent)?;
         let status = response.status().as_u16();
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_string()
-            .map_err(silent)?;
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(silent)?;
         if status == 200 {
-            return Ok(Answer {
-                server: server.to_owned(),
-                body,
-            });
+            return Ok(Answer { server: server.to_owned(), body });
         }
         Err(Failure::Answer(status, detail(&body)))
     }
@@ -229,12 +190,7 @@ fn detail(body: &str) -> String {
     }
     match serde_json::from_str::<Problem>(body) {
         Ok(problem) => problem.detail,
-        Err(_) => body
-            .chars()
-            .take(SHOWN_CHARS_MAX)
-            .collect::<String>()
-            .trim()
-            .to_owned(),
+        Err(_) => body.chars().take(SHOWN_CHARS_MAX).collect::<String>().trim().to_owned(),
     }
 }
 
@@ -272,32 +228,19 @@ mod tests {
     }
 
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
-    const BUSY: &str =
-        "HTTP/1.1 503 Busy\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{\"detail\":\"full\"}";
+    const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 16\r\nConnection: close\r\n\r\n{\"detail\":\"full\"}";
     const WRONG: &str = "HTTP/1.1 400 Bad\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbad";
 
     /// An address where nobody listens.
     fn nobody() -> String {
-        TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .to_string()
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
     }
 
     #[test]
     fn the_next_node_is_asked_when_one_is_dead_busy_or_silent() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-        let silent = silent
-            .local_addr()
-            .map(|address| (silent, address.to_string()))
-            .unwrap();
-        for first in [
-            nobody(),
-            answering(BUSY),
-            silent.1.clone(),
-            "https://127.0.0.1:1".to_owned(),
-        ] {
+        let silent = silent.local_addr().map(|address| (silent, address.to_string())).unwrap();
+        for first in [nobody(), answering(BUSY), silent.1.clone(), "https://127.0.0.1:1".to_owned()] {
             let second = format!("http://{}/", answering(OK));
             let answer = client(&[&first, &second], 500).get("/v1/status").unwrap();
             assert_eq!(answer.body, "{}", "after {first}");
@@ -306,18 +249,12 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_nobody_from_no() {
-        let error = client(&[&nobody(), &nobody()], 500)
-            .get("/v1/status")
-            .unwrap_err();
+        let error = client(&[&nobody(), &nobody()], 500).get("/v1/status").unwrap_err();
         assert_eq!(error.exit_code(), EXIT_UNREACHABLE);
         assert_eq!(error.to_string().lines().count(), 4);
-        let error = client(&[&answering(WRONG), &answering(OK)], 500)
-            .get("/v1/history?kind=x")
-            .unwrap_err();
+        let error = client(&[&answering(WRONG), &answering(OK)], 500).get("/v1/history?kind=x").unwrap_err();
         assert_eq!(error.exit_code(), EXIT_USAGE, "{error}");
-        let error = client(&[&answering(BUSY), &nobody()], 500)
-            .get("/v1/status")
-            .unwrap_err();
+        let error = client(&[&answering(BUSY), &nobody()], 500).get("/v1/status").unwrap_err();
         assert_eq!(error.exit_code(), EXIT_ERROR, "{error}");
     }
 }

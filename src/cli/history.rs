@@ -107,14 +107,8 @@ fn line(text: &mut String, event: &HistoryEvent) {
         EventResult::Superseded => "superseded",
     };
     let from = event.from.as_ref().map_or("none", |from| &from.slot.0);
-    let total = event
-        .total_ms
-        .map_or_else(|| "?".to_owned(), |ms| format!("{ms:.1}ms"));
-    let false_one = if event.false_positive {
-        "  false positive"
-    } else {
-        ""
-    };
+    let total = event.total_ms.map_or_else(|| "?".to_owned(), |ms| format!("{ms:.1}ms"));
+    let false_one = if event.false_positive { "  false positive" } else { "" };
     writeln!(
         text,
         "{:>5}  {}  {kind:<10}  partition {}  epoch {}  {from} → {}  {}  {result}  {total}{false_one}",
@@ -131,10 +125,7 @@ fn line(text: &mut String, event: &HistoryEvent) {
 /// The name that the JSON has.
 fn reason(event: &HistoryEvent) -> String {
     let name = serde_json::to_value(event.reason).ok();
-    name.as_ref()
-        .and_then(|name| name.as_str())
-        .unwrap_or("?")
-        .to_owned()
+    name.as_ref().and_then(|name| name.as_str()).unwrap_or("?").to_owned()
 }
 
 fn details(text: &mut String, event: &HistoryEvent) {
@@ -143,38 +134,17 @@ fn details(text: &mut String, event: &HistoryEvent) {
         detail("by", by.clone());
     }
     if !event.evidence.is_empty() {
-        let one = |e: &hotspare_cluster::Evidence| {
-            format!("{} seen by {} at {:.1}ms", e.what, e.seen_by, e.at_ms)
-        };
-        detail(
-            "evidence",
-            event
-                .evidence
-                .iter()
-                .map(one)
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
+        let one = |e: &hotspare_cluster::Evidence| format!("{} seen by {} at {:.1}ms", e.what, e.seen_by, e.at_ms);
+        detail("evidence", event.evidence.iter().map(one).collect::<Vec<_>>().join(", "));
     }
     detail("phases", phases(&event.phases_ms));
     detail(
         "caught up",
-        format!(
-            "{} changelog records, {} input records read again",
-            event.records_caught_up, event.readings_replayed
-        ),
+        format!("{} changelog records, {} input records read again", event.records_caught_up, event.readings_replayed),
     );
     if !event.passed_over.is_empty() {
         let one = |p: &hotspare_cluster::PassedOver| format!("{} {}", p.slot, candidate(&p.reason));
-        detail(
-            "passed over",
-            event
-                .passed_over
-                .iter()
-                .map(one)
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
+        detail("passed over", event.passed_over.iter().map(one).collect::<Vec<_>>().join(", "));
     }
     if let Some(error) = &event.error {
         detail("error", error.clone());
@@ -186,29 +156,10 @@ fn details(text: &mut String, event: &HistoryEvent) {
 
 /// Those that take part in every change, and `detect`, `held` and `elect` where they took time.
 fn phases(phases: &Phases) -> String {
-    let Phases {
-        detect,
-        held,
-        elect,
-        decide,
-        fence,
-        catch_up,
-        first_output,
-    } = *phases;
-    let sometimes = [("detect", detect), ("held", held), ("elect", elect)]
-        .into_iter()
-        .filter(|(_, ms)| *ms > 0.0);
-    let always = [
-        ("decide", decide),
-        ("fence", fence),
-        ("catch up", catch_up),
-        ("first output", first_output),
-    ];
-    sometimes
-        .chain(always)
-        .map(|(name, ms)| format!("{name} {ms:.1}ms"))
-        .collect::<Vec<_>>()
-        .join("  ")
+    let Phases { detect, held, elect, decide, fence, catch_up, first_output } = *phases;
+    let sometimes = [("detect", detect), ("held", held), ("elect", elect)].into_iter().filter(|(_, ms)| *ms > 0.0);
+    let always = [("decide", decide), ("fence", fence), ("catch up", catch_up), ("first output", first_output)];
+    sometimes.chain(always).map(|(name, ms)| format!("{name} {ms:.1}ms")).collect::<Vec<_>>().join("  ")
 }
 
 fn candidate(reason: &CandidateReason) -> String {
@@ -266,16 +217,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_yet_is_a_question_mark() {
-        let event = HistoryEvent {
-            total_ms: None,
-            result: EventResult::Pending,
-            from: None,
-            ..event()
-        };
+        let event = HistoryEvent { total_ms: None, result: EventResult::Pending, from: None, ..event() };
         let line = render(&[event], false);
-        assert!(
-            line.contains("none → hotspare-0  process_dead  pending  ?"),
-            "{line}"
-        );
+        assert!(line.contains("none → hotspare-0  process_dead  pending  ?"), "{line}");
     }
 }

@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
 pub mod client;
+pub mod demo;
+pub mod generate;
 pub mod history;
 pub mod status;
 pub mod topics;

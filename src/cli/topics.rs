@@ -3,9 +3,7 @@
 use std::io::{self, Write};
 
 use crate::config::Config;
-use crate::topics::{
-    Found, Role, Severity, TopicProblem, TopicsError, create, ensure, plan_repair, repair, wanted,
-};
+use crate::topics::{Found, Role, Severity, TopicProblem, TopicsError, create, ensure, plan_repair, repair, wanted};
 
 /// Exit code: done.
 pub const EXIT_DONE: u8 = 0;
@@ -96,37 +94,20 @@ async fn run_create(config: &Config, dry_run: bool, out: &mut dyn Write) -> Resu
         let all_wanted = wanted(config, ready.input_partitions(config));
         let client = config.kafka.client_config().map_err(TopicsError::from)?;
         let timeout = config.kafka.operation_timeout.get();
-        (
-            create(&client, &all_wanted, &ready.found, true, timeout).await?,
-            ready,
-        )
+        (create(&client, &all_wanted, &ready.found, true, timeout).await?, ready)
     } else {
         let ready = ensure(config, true).await?;
         (ready.created.clone(), ready)
     };
     let verb = if dry_run { "would create" } else { "created" };
     for topic in &created {
-        let partitions = if topic.partitions == 1 {
-            "partition"
-        } else {
-            "partitions"
-        };
-        writeln!(
-            out,
-            "{verb} {} \"{}\" with {} {partitions}",
-            topic.role, topic.name, topic.partitions
-        )?;
+        let partitions = if topic.partitions == 1 { "partition" } else { "partitions" };
+        writeln!(out, "{verb} {} \"{}\" with {} {partitions}", topic.role, topic.name, topic.partitions)?;
     }
     // In a dry run those that would be created are still missing, which is no problem then.
-    let is_planned = |problem: &TopicProblem| {
-        problem.setting == "exists" && created.iter().any(|c| c.name == problem.topic)
-    };
-    let left: Vec<TopicProblem> = ready
-        .problems
-        .iter()
-        .filter(|problem| !is_planned(problem))
-        .cloned()
-        .collect();
+    let is_planned =
+        |problem: &TopicProblem| problem.setting == "exists" && created.iter().any(|c| c.name == problem.topic);
+    let left: Vec<TopicProblem> = ready.problems.iter().filter(|problem| !is_planned(problem)).cloned().collect();
     Ok(report(config, &ready.found, &left, out)?)
 }
 
@@ -139,31 +120,16 @@ async fn run_repair(
     let ready = ensure(config, false).await?;
     let all_wanted = wanted(config, ready.input_partitions(config));
     let Some(this) = all_wanted.iter().find(|wanted| wanted.name == name) else {
-        let names: Vec<&str> = all_wanted
-            .iter()
-            .skip(1)
-            .map(|wanted| wanted.name.as_str())
-            .collect();
-        writeln!(
-            out,
-            "refused: \"{name}\" is none of this cluster's topics, which are {}",
-            names.join(", ")
-        )?;
+        let names: Vec<&str> = all_wanted.iter().skip(1).map(|wanted| wanted.name.as_str()).collect();
+        writeln!(out, "refused: \"{name}\" is none of this cluster's topics, which are {}", names.join(", "))?;
         return Ok(EXIT_REFUSED);
     };
     if this.role == Role::Input {
-        writeln!(
-            out,
-            "refused: \"{name}\" is the input topic; it is yours and never altered by hotspare"
-        )?;
+        writeln!(out, "refused: \"{name}\" is the input topic; it is yours and never altered by hotspare")?;
         return Ok(EXIT_REFUSED);
     }
     let Some(found) = ready.found.topics.get(name) else {
-        writeln!(
-            out,
-            "refused: {} \"{name}\" does not exist. Repair: hotspare topics create",
-            this.role
-        )?;
+        writeln!(out, "refused: {} \"{name}\" does not exist. Repair: hotspare topics create", this.role)?;
         return Ok(EXIT_REFUSED);
     };
     let plan = plan_repair(name, &ready.problems);
@@ -174,12 +140,7 @@ async fn run_repair(
         writeln!(out, "{name}: partitions  {before} → {after}")?;
     }
     if plan.settings.is_empty() && plan.partitions.is_none() {
-        let left: Vec<TopicProblem> = ready
-            .problems
-            .iter()
-            .filter(|problem| problem.topic == name)
-            .cloned()
-            .collect();
+        let left: Vec<TopicProblem> = ready.problems.iter().filter(|problem| problem.topic == name).cloned().collect();
         writeln!(out, "nothing that could be repaired here")?;
         return Ok(report(config, &ready.found, &left, out)?);
     }
@@ -194,18 +155,12 @@ async fn run_repair(
 }
 
 /// Prints the topics as a table and below it what is wrong; returns the exit code.
-fn report(
-    config: &Config,
-    found: &Found,
-    problems: &[TopicProblem],
-    out: &mut dyn Write,
-) -> io::Result<u8> {
+fn report(config: &Config, found: &Found, problems: &[TopicProblem], out: &mut dyn Write) -> io::Result<u8> {
     let mut rows = vec![["TOPIC", "ROLE", "PARTITIONS", "REPLICAS", "STATE"].map(str::to_owned)];
     for wanted in wanted(config, None) {
         let (fatal, warnings) = count(problems, &wanted.name);
         let topic = found.topics.get(&wanted.name);
-        let number =
-            |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
+        let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
         let state = match (topic, fatal, warnings) {
             (None, 0, _) => "to be created".to_owned(),
             (None, ..) => "missing".to_owned(),
@@ -213,11 +168,7 @@ fn report(
             (_, 0, warnings) => format!("{warnings} warning{}", plural(warnings)),
             (_, fatal, _) => format!("{fatal} fatal"),
         };
-        let role = wanted
-            .role
-            .to_string()
-            .trim_end_matches(" topic")
-            .to_owned();
+        let role = wanted.role.to_string().trim_end_matches(" topic").to_owned();
         rows.push([
             wanted.name,
             role,
@@ -230,19 +181,13 @@ fn report(
     for problem in problems {
         writeln!(out, "{}: {problem}", problem.severity)?;
     }
-    let is_refused = problems
-        .iter()
-        .any(|problem| problem.severity == Severity::Fatal);
+    let is_refused = problems.iter().any(|problem| problem.severity == Severity::Fatal);
     Ok(if is_refused { EXIT_REFUSED } else { EXIT_DONE })
 }
 
 fn count(problems: &[TopicProblem], topic: &str) -> (usize, usize) {
-    let of = |severity| {
-        problems
-            .iter()
-            .filter(|problem| problem.topic == topic && problem.severity == severity)
-            .count()
-    };
+    let of =
+        |severity| problems.iter().filter(|problem| problem.topic == topic && problem.severity == severity).count();
     (of(Severity::Fatal), of(Severity::Warning))
 }
 
@@ -251,19 +196,10 @@ fn plural(count: usize) -> &'static str {
 }
 
 fn table<const N: usize>(rows: &[[String; N]], out: &mut dyn Write) -> io::Result<()> {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();
     for row in rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
     Ok(())

@@ -86,22 +86,13 @@ pub fn run(config: &Path, records: &Path, out: &mut impl Write) -> Result<(), Tr
         move |source| TryError::Read { path, source }
     };
     let text = std::fs::read_to_string(config).map_err(read_error(config))?;
-    let semantics = Semantics::from_toml(&text).map_err(|errors| TryError::Config {
-        path: config.to_path_buf(),
-        errors,
-    })?;
-    let mut run = Run {
-        semantics: Arc::new(semantics),
-        partitions: BTreeMap::new(),
-    };
+    let semantics =
+        Semantics::from_toml(&text).map_err(|errors| TryError::Config { path: config.to_path_buf(), errors })?;
+    let mut run = Run { semantics: Arc::new(semantics), partitions: BTreeMap::new() };
     let file = BufReader::new(File::open(records).map_err(read_error(records))?);
     for (number, line) in (1..).zip(file.split(b'\n')) {
         let line = line.map_err(read_error(records))?;
-        run.line(&line).map_err(|message| TryError::Line {
-            path: records.to_path_buf(),
-            line: number,
-            message,
-        })?;
+        run.line(&line).map_err(|message| TryError::Line { path: records.to_path_buf(), line: number, message })?;
     }
     Ok(run.finish(out)?)
 }
@@ -123,8 +114,7 @@ impl Run {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let line: Line<'_> =
-            serde_json::from_slice(line).map_err(|error| format!("no record: {error}"))?;
+        let line: Line<'_> = serde_json::from_slice(line).map_err(|error| format!("no record: {error}"))?;
         let id = PartitionId(line.partition);
         let partition = self.partitions.entry(id).or_insert_with(|| Partition {
             store: Store::new(Arc::clone(&self.semantics), id),
@@ -143,40 +133,23 @@ impl Run {
         for partition in self.partitions.values_mut() {
             partition.commit();
         }
-        for output in self
-            .partitions
-            .values()
-            .flat_map(|partition| &partition.outputs)
-        {
+        for output in self.partitions.values().flat_map(|partition| &partition.outputs) {
             out.write_all(b"{\"output\":")?;
             out.write_all(output)?;
             out.write_all(b"}\n")?;
         }
         for (id, partition) in &self.partitions {
             for letter in &partition.dead_letters {
-                let DeadLetter {
-                    offset,
-                    reasons,
-                    readings,
-                    ..
-                } = &**letter;
+                let DeadLetter { offset, reasons, readings, .. } = &**letter;
                 writeln!(
                     out,
                     "{{\"dead_letter\":{{\"partition\":{id},\"offset\":{offset},\"reasons\":\"{reasons}\",\"readings\":{readings}}}}}"
                 )?;
             }
         }
-        let counters: Vec<_> = self
-            .partitions
-            .values()
-            .map(|partition| partition.store.counters())
-            .collect();
+        let counters: Vec<_> = self.partitions.values().map(|partition| partition.store.counters()).collect();
         writeln!(out, "{{\"counters\":{}}}", counters_text(&counters))?;
-        for window in self
-            .partitions
-            .values()
-            .flat_map(|partition| partition.store.open_windows())
-        {
+        for window in self.partitions.values().flat_map(|partition| partition.store.open_windows()) {
             writeln!(out, "{{\"open\":{window}}}")?;
         }
         Ok(())
@@ -188,33 +161,14 @@ impl Partition {
         let missing = |name: &str| format!("no record: missing field `{name}`");
         let offset = Offset(line.offset.ok_or_else(|| missing("offset"))?);
         let timestamp_ms = line.timestamp.ok_or_else(|| missing("timestamp"))?;
-        let key = bytes_of(
-            "key_base64",
-            line.key.as_deref(),
-            line.key_base64.as_deref(),
-        )?;
-        let value = bytes_of(
-            "value_base64",
-            line.value.as_deref(),
-            line.value_base64.as_deref(),
-        )?;
+        let key = bytes_of("key_base64", line.key.as_deref(), line.key_base64.as_deref())?;
+        let value = bytes_of("value_base64", line.value.as_deref(), line.value_base64.as_deref())?;
         let headers = line
             .headers
             .iter()
-            .map(|(name, text)| {
-                (
-                    Cow::Borrowed(name.as_str()),
-                    text.as_deref().map(str::as_bytes),
-                )
-            })
+            .map(|(name, text)| (Cow::Borrowed(name.as_str()), text.as_deref().map(str::as_bytes)))
             .collect();
-        let record = InputRecord {
-            offset,
-            timestamp_ms,
-            key: key.as_deref(),
-            value: value.as_deref(),
-            headers,
-        };
+        let record = InputRecord { offset, timestamp_ms, key: key.as_deref(), value: value.as_deref(), headers };
         self.store.apply(&record);
         self.next_offset = Offset(offset.0.saturating_add(1));
         if self.store.pending().records >= BATCH_RECORDS_MAX {
@@ -226,23 +180,13 @@ impl Partition {
     fn commit(&mut self) {
         let batch = self.store.batch(Epoch(0), self.next_offset);
         let is_final = |output: &&crate::store::Output| output.value.ends_with(b",\"final\":true}");
-        self.outputs.extend(
-            batch
-                .outputs
-                .iter()
-                .filter(is_final)
-                .map(|output| output.value.clone()),
-        );
+        self.outputs.extend(batch.outputs.iter().filter(is_final).map(|output| output.value.clone()));
         self.dead_letters.extend(batch.dead_letters);
         self.store.committed();
     }
 }
 
-fn bytes_of<'a>(
-    name: &str,
-    text: Option<&'a str>,
-    base64: Option<&str>,
-) -> Result<Option<Cow<'a, [u8]>>, String> {
+fn bytes_of<'a>(name: &str, text: Option<&'a str>, base64: Option<&str>) -> Result<Option<Cow<'a, [u8]>>, String> {
     match base64 {
         None => Ok(text.map(|text| Cow::Borrowed(text.as_bytes()))),
         Some(base64) => base64::engine::general_purpose::STANDARD
@@ -254,24 +198,13 @@ fn bytes_of<'a>(
 
 /// The counters of all partitions, rejections in byte order of their names without zeros.
 fn counters_text(partitions: &[&Counters]) -> String {
-    let sum = |counter: fn(&Counters) -> u64| {
-        partitions
-            .iter()
-            .map(|counters| counter(counters))
-            .sum::<u64>()
-    };
+    let sum = |counter: fn(&Counters) -> u64| partitions.iter().map(|counters| counter(counters)).sum::<u64>();
     let mut rejected = BTreeMap::new();
-    for (reason, count) in partitions
-        .iter()
-        .flat_map(|counters| counters.rejected.by_name())
-    {
+    for (reason, count) in partitions.iter().flat_map(|counters| counters.rejected.by_name()) {
         *rejected.entry(reason.name()).or_insert(0) += count;
     }
     rejected.retain(|_, count| *count > 0u64);
-    let rejected: Vec<_> = rejected
-        .iter()
-        .map(|(reason, count)| format!("\"{reason}\":{count}"))
-        .collect();
+    let rejected: Vec<_> = rejected.iter().map(|(reason, count)| format!("\"{reason}\":{count}")).collect();
     format!(
         "{{\"records\":{},\"counted\":{},\"late\":{},\"missing\":{},\"duplicate\":{},\"null_record\":{},\"rejected\":{{{}}}}}",
         sum(|counters| counters.records),
@@ -307,14 +240,8 @@ mod tests {
     fn a_bad_line_is_named_with_what_is_wrong() {
         let good = "{\"partition\":0,\"offset\":0,\"timestamp\":0,\"value\":null}\n";
         for (line, wanted) in [
-            (
-                "{\"partition\":0}",
-                "line 3: no record: missing field `offset`",
-            ),
-            (
-                "{\"offset\":0}",
-                "line 3: no record: missing field `partition`",
-            ),
+            ("{\"partition\":0}", "line 3: no record: missing field `offset`"),
+            ("{\"offset\":0}", "line 3: no record: missing field `partition`"),
             ("{", "line 3: no record: EOF"),
             (
                 "{\"partition\":0,\"offset\":1,\"timestamp\":0,\"value_base64\":\"?\"}",
@@ -329,10 +256,7 @@ mod tests {
     #[test]
     fn a_bad_configuration_is_named_with_what_is_wrong() {
         let error = tried("[input]\ntopic = \"t\"\nformat = \"senml\"\n", "").expect_err("refused");
-        assert!(
-            error.contains("input.format: the format senml is not supported yet by this version"),
-            "{error}"
-        );
+        assert!(error.contains("input.format: the format senml is not supported yet by this version"), "{error}");
     }
 
     #[test]
@@ -345,12 +269,8 @@ mod tests {
     fn changes_are_left_out() {
         let config = format!("{CONFIG}[output]\nemit = \"changes\"\n");
         let value = r#"{\"device_id\":\"a\",\"ts\":1704067200,\"value\":1}"#;
-        let records =
-            format!("{{\"partition\":0,\"offset\":0,\"timestamp\":-1,\"value\":\"{value}\"}}\n");
+        let records = format!("{{\"partition\":0,\"offset\":0,\"timestamp\":-1,\"value\":\"{value}\"}}\n");
         let text = tried(&config, &records).expect("a result");
-        assert!(
-            text.contains("{\"open\":{\"device\":\"a\"") && !text.contains("{\"output\":"),
-            "{text}"
-        );
+        assert!(text.contains("{\"open\":{\"device\":\"a\"") && !text.contains("{\"output\":"), "{text}");
     }
 }

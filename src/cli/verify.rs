@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn parts_and_bounds_are_taken_and_others_refused() {
-        let args = parse(&["--against", "output,dead-letters", "--from", "7", "--to", "9", "--partition", "3"]).unwrap();
+        let args =
+            parse(&["--against", "output,dead-letters", "--from", "7", "--to", "9", "--partition", "3"]).unwrap();
         let options = args.options();
         assert_eq!((options.from, options.to), (Some(Offset(7)), Some(Offset(9))));
         assert_eq!(options.partitions, Some(vec![PartitionId(3)]));

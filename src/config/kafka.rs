@@ -32,34 +32,16 @@ section! {
 
 /// Properties on which exactness rests, and why each is not the user's to set.
 pub(super) const REFUSED: [(&str, &str); 7] = [
-    (
-        "acks",
-        "transactions need acks=all, which hotspare sets; remove it",
-    ),
-    (
-        "enable.auto.commit",
-        "the offset that counts is in the progress record; remove it",
-    ),
-    (
-        "enable.auto.offset.store",
-        "the offset that counts is in the progress record; remove it",
-    ),
-    (
-        "enable.idempotence",
-        "transactions need it to be true, which hotspare sets; remove it",
-    ),
-    (
-        "group.instance.id",
-        "partitions are assigned by the cluster, not by a consumer group; remove it",
-    ),
+    ("acks", "transactions need acks=all, which hotspare sets; remove it"),
+    ("enable.auto.commit", "the offset that counts is in the progress record; remove it"),
+    ("enable.auto.offset.store", "the offset that counts is in the progress record; remove it"),
+    ("enable.idempotence", "transactions need it to be true, which hotspare sets; remove it"),
+    ("group.instance.id", "partitions are assigned by the cluster, not by a consumer group; remove it"),
     (
         "isolation.level",
         "readings of aborted transactions must not be counted; hotspare sets read_committed; remove it",
     ),
-    (
-        "transactional.id",
-        "it fences the old active and is made of the cluster's name and the partition; remove it",
-    ),
+    ("transactional.id", "it fences the old active and is made of the cluster's name and the partition; remove it"),
 ];
 
 const COMMON_DEFAULTS: [(&str, &str); 4] = [
@@ -69,8 +51,7 @@ const COMMON_DEFAULTS: [(&str, &str); 4] = [
     // The broker judges sizes, not the client: what it refuses as a dead letter goes without its value.
     ("message.max.bytes", "67108864"),
 ];
-const CONSUMER_DEFAULTS: [(&str, &str); 2] =
-    [("fetch.wait.max.ms", "5"), ("fetch.queue.backoff.ms", "5")];
+const CONSUMER_DEFAULTS: [(&str, &str); 2] = [("fetch.wait.max.ms", "5"), ("fetch.queue.backoff.ms", "5")];
 const PRODUCER_DEFAULTS: [(&str, &str); 2] = [("linger.ms", "0"), ("compression.type", "lz4")];
 
 /// A secret's file could not be read.
@@ -112,11 +93,7 @@ impl KafkaSection {
 
     /// The three tables with their names in the configuration.
     pub(super) fn tables(&self) -> [(&'static str, &Properties); 3] {
-        [
-            ("kafka.properties", &self.properties),
-            ("kafka.consumer", &self.consumer),
-            ("kafka.producer", &self.producer),
-        ]
+        [("kafka.properties", &self.properties), ("kafka.consumer", &self.consumer), ("kafka.producer", &self.producer)]
     }
 }
 
@@ -145,9 +122,7 @@ impl Properties {
 
     /// All, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Property)> {
-        self.0
-            .iter()
-            .map(|(name, property)| (name.as_str(), property))
+        self.0.iter().map(|(name, property)| (name.as_str(), property))
     }
 }
 
@@ -197,16 +172,9 @@ impl Property {
 }
 
 fn is_secret(property: &str) -> bool {
-    [
-        "password",
-        "secret",
-        "token",
-        "jaas",
-        ".pem",
-        "sasl.oauthbearer.config",
-    ]
-    .iter()
-    .any(|part| property.contains(part))
+    ["password", "secret", "token", "jaas", ".pem", "sasl.oauthbearer.config"]
+        .iter()
+        .any(|part| property.contains(part))
 }
 
 impl fmt::Debug for Property {
@@ -261,8 +229,7 @@ impl<'de> Visitor<'de> for PropertyVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Property, A::Error> {
-        let wrong =
-            || A::Error::custom("a table here must be { file = \"/path\" } and nothing else");
+        let wrong = || A::Error::custom("a table here must be { file = \"/path\" } and nothing else");
         let Some((key, path)) = map.next_entry::<String, PathBuf>()? else {
             return Err(wrong());
         };
@@ -283,19 +250,12 @@ mod tests {
         let path = folder.path().join("password");
         let property = Property::File(path.clone());
         let error = property.read("sasl.password").unwrap_err().to_string();
-        assert!(
-            error
-                .starts_with("cannot read the secret of kafka property \"sasl.password\" from \"/"),
-            "{error}"
-        );
+        assert!(error.starts_with("cannot read the secret of kafka property \"sasl.password\" from \"/"), "{error}");
         fs::write(&path, "one\n\n").unwrap();
         assert_eq!(property.read("sasl.password").unwrap(), "one\n");
         fs::write(&path, "two").unwrap();
         assert_eq!(property.read("sasl.password").unwrap(), "two");
-        assert_eq!(
-            property.shown("sasl.password"),
-            format!("<file {}, 3 bytes>", path.display())
-        );
+        assert_eq!(property.shown("sasl.password"), format!("<file {}, 3 bytes>", path.display()));
     }
 
     #[test]
@@ -304,10 +264,7 @@ mod tests {
         assert_eq!(password.shown("sasl.password"), "<7 bytes>");
         assert_eq!(password.shown("client.id"), "hunter2");
         let properties = Properties(BTreeMap::from([("sasl.password".to_owned(), password)]));
-        let kafka = KafkaSection {
-            properties,
-            ..KafkaSection::default()
-        };
+        let kafka = KafkaSection { properties, ..KafkaSection::default() };
         assert!(!format!("{kafka:?}").contains("hunter2"));
         assert!(!serde_json::to_string(&kafka).unwrap().contains("hunter2"));
     }
@@ -319,28 +276,19 @@ mod tests {
              consumer = { 'client.id' = 'c' }\nproducer = { 'linger.ms' = 2 }",
         )
         .unwrap();
-        let (producer, consumer) = (
-            kafka.producer_config().unwrap(),
-            kafka.consumer_config().unwrap(),
-        );
+        let (producer, consumer) = (kafka.producer_config().unwrap(), kafka.consumer_config().unwrap());
         assert_eq!(producer.get("linger.ms"), Some("2"));
         assert_eq!(producer.get("reconnect.backoff.ms"), Some("7"));
         assert_eq!(producer.get("client.id"), None);
         assert_eq!(consumer.get("client.id"), Some("c"));
         assert_eq!(consumer.get("fetch.wait.max.ms"), Some("5"));
-        assert_eq!(
-            kafka.client_config().unwrap().get("bootstrap.servers"),
-            Some("a:1")
-        );
+        assert_eq!(kafka.client_config().unwrap().get("bootstrap.servers"), Some("a:1"));
     }
 
     #[test]
     fn our_own_defaults_are_accepted_by_the_client_library() {
         for defaults in [&COMMON_DEFAULTS[..], &CONSUMER_DEFAULTS, &PRODUCER_DEFAULTS] {
-            build(defaults, &[])
-                .unwrap()
-                .create_native_config()
-                .unwrap();
+            build(defaults, &[]).unwrap().create_native_config().unwrap();
         }
     }
 }

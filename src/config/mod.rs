@@ -171,22 +171,12 @@ fn load_text(
     let mut found = Vec::new();
     for rule in rules::check(&sections) {
         let keys = std::iter::once(&rule.key).chain(&rule.other_key);
-        let origin = keys
-            .map(|key| sources.origin_of(key))
-            .find(|origin| *origin != Origin::Default);
-        found.push(ConfigError {
-            origin: origin.unwrap_or(Origin::Default),
-            key: rule.key,
-            message: rule.message,
-        });
+        let origin = keys.map(|key| sources.origin_of(key)).find(|origin| *origin != Origin::Default);
+        found.push(ConfigError { origin: origin.unwrap_or(Origin::Default), key: rule.key, message: rule.message });
     }
     for refused in semantics.as_ref().err().into_iter().flatten() {
         let origin = sources.origin_of(&refused.key);
-        found.push(ConfigError {
-            origin,
-            key: refused.key.clone(),
-            message: refused.message.clone(),
-        });
+        found.push(ConfigError { origin, key: refused.key.clone(), message: refused.message.clone() });
     }
     // What does not even fit its type was replaced by the default: no use to judge that.
     found.retain(|broken| !errors.iter().any(|misfit| misfit.key == broken.key));
@@ -194,11 +184,7 @@ fn load_text(
     match semantics {
         Ok(semantics) if errors.is_empty() => {
             let shown = show(&sections, &sources);
-            Ok(Config {
-                sections,
-                semantics: Arc::new(semantics),
-                shown,
-            })
+            Ok(Config { sections, semantics: Arc::new(semantics), shown })
         }
         _ => Err(errors),
     }
@@ -218,43 +204,26 @@ fn set_from_env<'a>(sources: &mut Sources<'a>, env: &'a [(String, String)]) {
             && ["properties", "consumer", "producer"].contains(&table.as_str())
         {
             // A variable's name cannot have the dots of a property's name.
-            property
-                .iter_mut()
-                .for_each(|part| *part = part.replace('_', "."));
+            property.iter_mut().for_each(|part| *part = part.replace('_', "."));
         }
         sources.set(&path_of(parts), value, Origin::Variable(name.clone()));
     }
 }
 
-fn set_from_flags<'a>(
-    sources: &mut Sources<'a>,
-    sets: &'a [String],
-    errors: &mut Vec<ConfigError>,
-) {
+fn set_from_flags<'a>(sources: &mut Sources<'a>, sets: &'a [String], errors: &mut Vec<ConfigError>) {
     for set in sets {
-        let parts = set.split_once('=').map(|(key, value)| {
-            (
-                key.trim(),
-                key.trim()
-                    .split('.')
-                    .map(str::to_owned)
-                    .collect::<Vec<String>>(),
-                value,
-            )
-        });
+        let parts = set
+            .split_once('=')
+            .map(|(key, value)| (key.trim(), key.trim().split('.').map(str::to_owned).collect::<Vec<String>>(), value));
         match parts {
-            Some((key, parts, value))
-                if parts.len() >= 2 && parts.iter().all(|part| !part.is_empty()) =>
-            {
+            Some((key, parts, value)) if parts.len() >= 2 && parts.iter().all(|part| !part.is_empty()) => {
                 sources.set(&path_of(parts), value, Origin::Flag(key.to_owned()));
             }
             // The value is not shown, for it may be a secret.
             _ => errors.push(ConfigError {
                 origin: Origin::Flag(set.split('=').next().unwrap_or_default().to_owned()),
                 key: String::new(),
-                message:
-                    "write --set section.key=value, such as --set failover.suspect_after=400ms"
-                        .to_owned(),
+                message: "write --set section.key=value, such as --set failover.suspect_after=400ms".to_owned(),
             }),
         }
     }
@@ -262,15 +231,7 @@ fn set_from_flags<'a>(
 
 /// Fills in what stands for a value derived from others.
 fn derive(sections: &mut Sections, env: &[(String, String)]) {
-    let Sections {
-        cluster,
-        node,
-        peers,
-        kafka,
-        topics,
-        http,
-        ..
-    } = sections;
+    let Sections { cluster, node, peers, kafka, topics, http, .. } = sections;
     let or = |value: &mut String, derived: String| {
         if value.is_empty() {
             *value = derived;
@@ -278,40 +239,21 @@ fn derive(sections: &mut Sections, env: &[(String, String)]) {
     };
     or(&mut topics.changelog, format!("{}-changelog", cluster.name));
     or(&mut topics.output, format!("{}-windows", cluster.name));
-    or(
-        &mut topics.dead_letters,
-        format!("{}-dead-letters", cluster.name),
-    );
+    or(&mut topics.dead_letters, format!("{}-dead-letters", cluster.name));
     or(&mut kafka.group_id, cluster.name.clone());
     or(&mut node.slot, host_name(env));
-    let peers_port = peers
-        .listen
-        .rsplit_once(':')
-        .and_then(|(_, port)| port.parse().ok())
-        .unwrap_or(PEERS_PORT);
+    let peers_port = peers.listen.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(PEERS_PORT);
     or(&mut peers.advertise, format!("{}:{peers_port}", node.slot));
     or(&mut http.metrics_listen, http.listen.clone());
     if cluster.seeds.is_empty() {
-        cluster.seeds = cluster
-            .expected_slots
-            .iter()
-            .map(|slot| format!("{slot}:{PEERS_PORT}"))
-            .collect();
+        cluster.seeds = cluster.expected_slots.iter().map(|slot| format!("{slot}:{PEERS_PORT}")).collect();
     }
 }
 
 fn host_name(env: &[(String, String)]) -> String {
     let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let from_env = || {
-        env.iter()
-            .find(|(name, _)| name == "HOSTNAME")
-            .map(|(_, value)| value.clone())
-    };
-    from_kernel
-        .or_else(from_env)
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    let from_env = || env.iter().find(|(name, _)| name == "HOSTNAME").map(|(_, value)| value.clone());
+    from_kernel.or_else(from_env).unwrap_or_default().trim().to_owned()
 }
 
 fn show(sections: &Sections, sources: &Sources<'_>) -> Vec<Shown> {
@@ -322,14 +264,10 @@ fn show(sections: &Sections, sources: &Sources<'_>) -> Vec<Shown> {
     for one in &mut shown {
         one.origin = sources.origin_of(&one.key);
         // Serialising hides every property, for it does not know its name.
-        let property = sections
-            .kafka
-            .tables()
-            .into_iter()
-            .find_map(|(table, properties)| {
-                let name = one.key.strip_prefix(table)?.strip_prefix('.')?;
-                Some(properties.get(name)?.shown(name))
-            });
+        let property = sections.kafka.tables().into_iter().find_map(|(table, properties)| {
+            let name = one.key.strip_prefix(table)?.strip_prefix('.')?;
+            Some(properties.get(name)?.shown(name))
+        });
         if let Some(property) = property {
             one.value = toml::Value::String(property).to_string();
         }
@@ -339,18 +277,10 @@ fn show(sections: &Sections, sources: &Sources<'_>) -> Vec<Shown> {
 
 fn flatten(prefix: &str, table: &toml::Table, shown: &mut Vec<Shown>) {
     for (name, value) in table {
-        let key = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
-        };
+        let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
         match value {
             toml::Value::Table(inner) => flatten(&key, inner, shown),
-            other => shown.push(Shown {
-                key,
-                value: other.to_string(),
-                origin: Origin::Default,
-            }),
+            other => shown.push(Shown { key, value: other.to_string(), origin: Origin::Default }),
         }
     }
 }

@@ -34,11 +34,7 @@ pub(super) fn read(table: &DeTable<'_>) -> (Sections, Vec<Misfit>) {
         let span = error.span().unwrap_or(0..0);
         let mut path = Vec::new();
         let taken_out = take_out(&mut table, &span, &mut path);
-        misfits.push(Misfit {
-            message: explain(error.message(), &path),
-            key: path.join("."),
-            span,
-        });
+        misfits.push(Misfit { message: explain(error.message(), &path), key: path.join("."), span });
         if !taken_out {
             return (Sections::default(), misfits);
         }
@@ -57,9 +53,7 @@ fn deserialize(table: &DeTable<'_>) -> Result<Sections, toml::de::Error> {
 
 /// Takes out the key or value with exactly this range; `path` becomes its name.
 fn take_out(table: &mut DeTable<'_>, span: &Range<usize>, path: &mut Vec<String>) -> bool {
-    let hit = table
-        .iter()
-        .find(|(key, value)| key.span() == *span || value.span() == *span);
+    let hit = table.iter().find(|(key, value)| key.span() == *span || value.span() == *span);
     if let Some(name) = hit.map(|(key, _)| key.get_ref().clone().into_owned()) {
         table.remove(name.as_str());
         path.push(name);
@@ -72,12 +66,7 @@ fn take_out(table: &mut DeTable<'_>, span: &Range<usize>, path: &mut Vec<String>
             DeValue::Array(items) => {
                 let hit = items.iter().position(|item| item.span() == *span);
                 if let Some(at) = hit {
-                    *items = items
-                        .iter()
-                        .enumerate()
-                        .filter(|(n, _)| *n != at)
-                        .map(|(_, item)| item.clone())
-                        .collect();
+                    *items = items.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, item)| item.clone()).collect();
                 }
                 hit.is_some()
                     || items.iter_mut().any(|item| match item.get_mut() {
@@ -99,44 +88,24 @@ fn take_out(table: &mut DeTable<'_>, span: &Range<usize>, path: &mut Vec<String>
 fn explain(message: &str, path: &[String]) -> String {
     if let Some((name, known)) = unknown(message, "unknown field `") {
         let parent = &path[..path.len().saturating_sub(1)];
-        let full = |known: &str| {
-            parent
-                .iter()
-                .map(String::as_str)
-                .chain([known])
-                .collect::<Vec<_>>()
-                .join(".")
-        };
-        let what = if parent.is_empty() {
-            "unknown section"
-        } else {
-            "unknown key"
-        };
+        let full = |known: &str| parent.iter().map(String::as_str).chain([known]).collect::<Vec<_>>().join(".");
+        let what = if parent.is_empty() { "unknown section" } else { "unknown key" };
         return match nearest(name, &known) {
             Some(nearest) => format!("{what}; did you mean {}?", full(nearest)),
             None => format!("{what}; known here: {}", known.join(", ")),
         };
     }
     if let Some((name, known)) = unknown(message, "unknown variant `") {
-        let choice = format!(
-            "\"{name}\" is not possible; it must be one of {}",
-            known.join(", ")
-        );
+        let choice = format!("\"{name}\" is not possible; it must be one of {}", known.join(", "));
         return match nearest(name, &known) {
             Some(nearest) => format!("{choice}; did you mean {nearest}?"),
             None => choice,
         };
     }
     for beginning in ["invalid type: ", "invalid value: "] {
-        let found_wanted = message
-            .strip_prefix(beginning)
-            .and_then(|rest| rest.rsplit_once(", expected "));
+        let found_wanted = message.strip_prefix(beginning).and_then(|rest| rest.rsplit_once(", expected "));
         if let Some((found, wanted)) = found_wanted {
-            return format!(
-                "it is the {}; it must be {}",
-                found.replace('`', ""),
-                in_words(wanted)
-            );
+            return format!("it is the {}; it must be {}", found.replace('`', ""), in_words(wanted));
         }
     }
     message.to_owned()
@@ -150,9 +119,7 @@ fn unknown<'a>(message: &'a str, beginning: &str) -> Option<(&'a str, Vec<&'a st
 
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
-    let best = known
-        .iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    let best = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(best) >= SIMILARITY_MIN).then_some(*best)
 }
 

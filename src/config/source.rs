@@ -61,14 +61,8 @@ pub(super) struct Sources<'a> {
 impl<'a> Sources<'a> {
     /// Parses the file; its errors come all at once, and nothing else is looked at then.
     pub(super) fn parse(path: &Path, text: &'a str) -> Result<Sources<'a>, Vec<ConfigError>> {
-        let mut sources = Sources {
-            file: path.to_path_buf(),
-            file_end: text.len() + 1,
-            ..Sources::default()
-        };
-        sources.lines = std::iter::once(0)
-            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-            .collect();
+        let mut sources = Sources { file: path.to_path_buf(), file_end: text.len() + 1, ..Sources::default() };
+        sources.lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         let (table, errors) = DeTable::parse_recoverable(text);
         if !errors.is_empty() {
             let to_error = |error: &toml::de::Error| ConfigError {
@@ -85,10 +79,7 @@ impl<'a> Sources<'a> {
 
     /// Lays one value over what is there. What type it has is found by trying.
     pub(super) fn set(&mut self, path: &[String], raw: &'a str, origin: Origin) {
-        let start = self
-            .overrides
-            .last()
-            .map_or(self.file_end, |(range, _)| range.end);
+        let start = self.overrides.last().map_or(self.file_end, |(range, _)| range.end);
         let mut candidates = candidates(raw);
         let fits = |value: &DeValue<'a>| {
             let mut alone = DeTable::new();
@@ -97,29 +88,18 @@ impl<'a> Sources<'a> {
         };
         let chosen = candidates.iter().position(fits).unwrap_or(0);
         insert(&mut self.table, path, start, candidates.swap_remove(chosen));
-        self.overrides
-            .push((start..start + 2 * path.len() + 1, origin));
+        self.overrides.push((start..start + 2 * path.len() + 1, origin));
     }
 
     /// Where the value with this range was set.
     pub(super) fn origin(&self, span: &Range<usize>) -> Origin {
-        if let Some((_, origin)) = self
-            .overrides
-            .iter()
-            .find(|(range, _)| range.contains(&span.start))
-        {
+        if let Some((_, origin)) = self.overrides.iter().find(|(range, _)| range.contains(&span.start)) {
             return origin.clone();
         }
         if self.lines.is_empty() {
             return Origin::Default;
         }
-        Origin::File {
-            path: self.file.clone(),
-            line: self
-                .lines
-                .partition_point(|begin| *begin <= span.start)
-                .max(1),
-        }
+        Origin::File { path: self.file.clone(), line: self.lines.partition_point(|begin| *begin <= span.start).max(1) }
     }
 
     /// Where a key, such as `failover.suspect_after`, was set.
@@ -160,10 +140,7 @@ fn join<'a>(table: DeTable<'a>, prefix: &str, joined: &mut DeTable<'a>) {
         match value.into_inner() {
             DeValue::Table(inner) if !is_secret(&inner) => join(inner, &format!("{name}."), joined),
             other => {
-                joined.insert(
-                    Spanned::new(key_span, Cow::Owned(name)),
-                    Spanned::new(value_span, other),
-                );
+                joined.insert(Spanned::new(key_span, Cow::Owned(name)), Spanned::new(value_span, other));
             }
         }
     }
@@ -171,10 +148,7 @@ fn join<'a>(table: DeTable<'a>, prefix: &str, joined: &mut DeTable<'a>) {
 
 /// `{ file = "/path" }`, or an empty table, which is left to be refused.
 fn is_secret(table: &DeTable<'_>) -> bool {
-    table.is_empty()
-        || table
-            .get("file")
-            .is_some_and(|value| value.get_ref().is_str())
+    table.is_empty() || table.get("file").is_some_and(|value| value.get_ref().is_str())
 }
 
 fn locate(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
@@ -183,9 +157,7 @@ fn locate(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
         if name == key {
             return Some(value.span());
         }
-        let rest = key
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix('.'));
+        let rest = key.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
         if let (Some(rest), DeValue::Table(inner)) = (rest, value.get_ref())
             && let Some(span) = locate(inner, rest)
         {
@@ -200,47 +172,27 @@ fn insert<'a>(table: &mut DeTable<'a>, path: &[String], start: usize, value: DeV
     let Some((first, rest)) = path.split_first() else {
         return;
     };
-    let is_table = table
-        .get(first.as_str())
-        .is_some_and(|value| value.get_ref().is_table());
+    let is_table = table.get(first.as_str()).is_some_and(|value| value.get_ref().is_table());
     if rest.is_empty() || !is_table {
-        let new = if rest.is_empty() {
-            value.clone()
-        } else {
-            DeValue::Table(DeTable::new())
-        };
+        let new = if rest.is_empty() { value.clone() } else { DeValue::Table(DeTable::new()) };
         // Removed first, for a map keeps the old key, with its old range.
         table.remove(first.as_str());
-        table.insert(
-            Spanned::new(start..start + 1, Cow::Owned(first.clone())),
-            Spanned::new(start + 1..start + 2, new),
-        );
+        table
+            .insert(Spanned::new(start..start + 1, Cow::Owned(first.clone())), Spanned::new(start + 1..start + 2, new));
     }
-    if let (false, Some(DeValue::Table(inner))) = (
-        rest.is_empty(),
-        table.get_mut(first.as_str()).map(Spanned::get_mut),
-    ) {
+    if let (false, Some(DeValue::Table(inner))) = (rest.is_empty(), table.get_mut(first.as_str()).map(Spanned::get_mut))
+    {
         insert(inner, rest, start + 2, value);
     }
 }
 
 /// What a text from outside may mean, likeliest first: a text, a TOML value, a list of texts, a list of TOML values.
 fn candidates(raw: &str) -> Vec<DeValue<'_>> {
-    let parts = || {
-        raw.split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-    };
+    let parts = || raw.split(',').map(str::trim).filter(|part| !part.is_empty());
     let mut candidates = vec![text_value(raw)];
     candidates.extend(toml_value(raw));
-    candidates.push(DeValue::Array(
-        parts()
-            .map(|part| Spanned::new(0..0, text_value(part)))
-            .collect(),
-    ));
-    let values: Option<Vec<_>> = parts()
-        .map(|part| Some(Spanned::new(0..0, toml_value(part)?)))
-        .collect();
+    candidates.push(DeValue::Array(parts().map(|part| Spanned::new(0..0, text_value(part))).collect()));
+    let values: Option<Vec<_>> = parts().map(|part| Some(Spanned::new(0..0, toml_value(part)?))).collect();
     candidates.extend(values.map(|values| DeValue::Array(values.into_iter().collect())));
     // What is written as TOML with brackets or quotes is meant so.
     if raw.starts_with(['[', '{', '"', '\'']) && toml_value(raw).is_some() {

@@ -12,17 +12,11 @@ expected_slots = ["a", "b", "c"]
 topic = "iot"
 "#;
 
-pub(super) fn load_with(
-    text: &str,
-    env: &[(&str, &str)],
-    sets: &[&str],
-) -> Result<Config, ConfigErrors> {
+pub(super) fn load_with(text: &str, env: &[(&str, &str)], sets: &[&str]) -> Result<Config, ConfigErrors> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hotspare.toml");
     std::fs::write(&path, text).unwrap();
-    let env = env
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     load(Some(&path), env, &sets).map_err(|mut errors| {
         for error in &mut errors.errors {
@@ -36,20 +30,14 @@ pub(super) fn load_with(
 
 /// The errors of the minimal configuration with lines added at its end, from line 10 on.
 pub(super) fn errors_of(lines: &str) -> String {
-    load_with(&format!("{MINIMAL}{lines}"), &[], &[])
-        .unwrap_err()
-        .to_string()
+    load_with(&format!("{MINIMAL}{lines}"), &[], &[]).unwrap_err().to_string()
 }
 
 #[test]
 fn a_minimal_configuration_has_the_documented_defaults_and_derived_names() {
     let config = load_with(
         MINIMAL,
-        &[
-            ("HOSTNAME", "ignored"),
-            ("HOSTSPARE__X", "y"),
-            ("HOTSPARE_SERVER", "z"),
-        ],
+        &[("HOSTNAME", "ignored"), ("HOSTSPARE__X", "y"), ("HOTSPARE_SERVER", "z")],
         &["node.slot=hotspare-1"],
     )
     .unwrap();
@@ -74,38 +62,16 @@ fn without_a_host_name_set_the_slot_is_that_of_the_machine() {
 
 #[test]
 fn a_flag_stands_above_the_environment_and_that_above_the_file() {
-    let text = format!(
-        "{MINIMAL}[failover]\nsuspect_after = \"301ms\"\nstuck_after = \"2s\"\nobjective = \"200ms\"\n"
-    );
-    let env = [
-        ("HOTSPARE_FAILOVER__SUSPECT_AFTER", "302ms"),
-        ("HOTSPARE_FAILOVER__STUCK_AFTER", "3s"),
-    ];
+    let text = format!("{MINIMAL}[failover]\nsuspect_after = \"301ms\"\nstuck_after = \"2s\"\nobjective = \"200ms\"\n");
+    let env = [("HOTSPARE_FAILOVER__SUSPECT_AFTER", "302ms"), ("HOTSPARE_FAILOVER__STUCK_AFTER", "3s")];
     let config = load_with(&text, &env, &["failover.suspect_after=303ms"]).unwrap();
     assert_eq!(config.failover.suspect_after, Timespan::from_ms(303));
     assert_eq!(config.failover.stuck_after, Timespan::from_secs(3));
     assert_eq!(config.failover.objective, Timespan::from_ms(200));
-    let origin = |key: &str| {
-        config
-            .shown()
-            .iter()
-            .find(|shown| shown.key == key)
-            .unwrap()
-            .origin
-            .clone()
-    };
-    assert_eq!(
-        origin("failover.suspect_after"),
-        Origin::Flag("failover.suspect_after".to_owned())
-    );
-    assert_eq!(
-        origin("failover.stuck_after"),
-        Origin::Variable("HOTSPARE_FAILOVER__STUCK_AFTER".to_owned())
-    );
-    assert!(matches!(
-        origin("failover.objective"),
-        Origin::File { line: 13, .. }
-    ));
+    let origin = |key: &str| config.shown().iter().find(|shown| shown.key == key).unwrap().origin.clone();
+    assert_eq!(origin("failover.suspect_after"), Origin::Flag("failover.suspect_after".to_owned()));
+    assert_eq!(origin("failover.stuck_after"), Origin::Variable("HOTSPARE_FAILOVER__STUCK_AFTER".to_owned()));
+    assert!(matches!(origin("failover.objective"), Origin::File { line: 13, .. }));
     assert_eq!(origin("failover.promote_timeout"), Origin::Default);
 }
 
@@ -118,10 +84,7 @@ fn what_comes_from_outside_takes_the_type_of_its_key() {
         ("HOTSPARE_NODE__ZONE", "true"),
         ("HOTSPARE_NODE__STATE_BYTES_MAX", "0"),
         ("HOTSPARE_REPLICATION__STANDBYS", "2"),
-        (
-            "HOTSPARE_TOPICS__CHANGELOG_MIN_CLEANABLE_DIRTY_RATIO",
-            "0.5",
-        ),
+        ("HOTSPARE_TOPICS__CHANGELOG_MIN_CLEANABLE_DIRTY_RATIO", "0.5"),
         ("HOTSPARE_INPUT__DEVICE__POINTER", "/id"),
         ("HOTSPARE_INPUT__MISSING", "-200,999.9"),
     ];
@@ -140,14 +103,8 @@ fn what_comes_from_outside_takes_the_type_of_its_key() {
     assert_eq!(config.auth.certificates[0].role, "admin");
     assert_eq!(config.input.device.pointer.as_deref(), Some("/id"));
     assert_eq!(config.input.missing, [-200.0, 999.9]);
-    assert_eq!(
-        config.kafka.properties.get("client.id"),
-        Some(&Property::Text("[1]".to_owned()))
-    );
-    assert_eq!(
-        config.kafka.producer.get("linger.ms"),
-        Some(&Property::Text("3".to_owned()))
-    );
+    assert_eq!(config.kafka.properties.get("client.id"), Some(&Property::Text("[1]".to_owned())));
+    assert_eq!(config.kafka.producer.get("linger.ms"), Some(&Property::Text("3".to_owned())));
 }
 
 #[test]
@@ -165,36 +122,17 @@ fn kafka_properties_may_have_any_of_their_usual_forms() {
     assert_eq!(property("socket.keepalive.enable"), text("true"));
     assert_eq!(property("message.max.bytes"), text("2000000"));
     assert_eq!(property("sasl.mechanism"), text("PLAIN"));
-    assert_eq!(
-        property("sasl.password"),
-        Some(Property::File("/secret".into()))
-    );
-    assert_eq!(
-        property("ssl.key.password"),
-        Some(Property::File("/key".into()))
-    );
-    let shown = |key: &str| {
-        config
-            .shown()
-            .iter()
-            .find(|shown| shown.key == key)
-            .unwrap()
-            .value
-            .clone()
-    };
+    assert_eq!(property("sasl.password"), Some(Property::File("/secret".into())));
+    assert_eq!(property("ssl.key.password"), Some(Property::File("/key".into())));
+    let shown = |key: &str| config.shown().iter().find(|shown| shown.key == key).unwrap().value.clone();
     assert_eq!(shown("kafka.properties.bootstrap.servers"), "\"new:1\"");
-    assert_eq!(
-        shown("kafka.properties.sasl.password"),
-        "\"<file /secret, not readable>\""
-    );
+    assert_eq!(shown("kafka.properties.sasl.password"), "\"<file /secret, not readable>\"");
 }
 
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
     assert_eq!(
-        errors_of(
-            "[failover]\nsuspect_affter = \"1s\"\nzzz = 1\n[failovr]\nx = 1\n[input.device]\npointr = \"/a\"\n"
-        ),
+        errors_of("[failover]\nsuspect_affter = \"1s\"\nzzz = 1\n[failovr]\nx = 1\n[input.device]\npointr = \"/a\"\n"),
         "hotspare.toml:11: failover.suspect_affter: unknown key; did you mean failover.suspect_after?\n\
          hotspare.toml:12: failover.zzz: unknown key; known here: heartbeat_interval, probe_timeout, confirm_timeout, \
          suspect_after, stuck_after, stalled_after, fencing, fence_hedge_after, fence_handles, promote_timeout, \
@@ -207,19 +145,15 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
 #[test]
 fn an_unknown_key_in_a_list_of_tables_is_named_too() {
     assert_eq!(
-        errors_of(
-            "[[input.value]]\nname = \"v\"\npointer = \"/v\"\n[[input.value]]\nname = \"w\"\npointe = \"/w\"\n"
-        ),
-        "hotspare.toml:15: input.value.pointe: unknown key; did you mean input.value.pointer?"
+        errors_of("[[input.value]]\nname = \"v\"\npointer = \"/v\"\n[[input.value]]\nname = \"w\"\npointe = \"/w\"\n"),
+        "hotspare.toml:15: input.value.pointe: unknown key; did you mean input.value.pointer?\n\
+         configuration: input.value[1].pointer: is required: where the value stands, such as \"/value\""
     );
 }
 
 #[test]
 fn an_unknown_variable_or_flag_is_named() {
-    let env = [
-        ("HOTSPARE_FAILOVER__SUSPECT", "1s"),
-        ("HOTSPARE_FAILOVR__SUSPECT_AFTER", "1s"),
-    ];
+    let env = [("HOTSPARE_FAILOVER__SUSPECT", "1s"), ("HOTSPARE_FAILOVR__SUSPECT_AFTER", "1s")];
     let errors = load_with(MINIMAL, &env, &["raft.heartbeat=1s", "raft", "=", "a.=1"]).unwrap_err();
     assert_eq!(
         errors.to_string(),
@@ -258,12 +192,7 @@ fn wrong_types_are_named_all_at_once() {
 
 #[test]
 fn a_wrong_value_of_a_variable_is_named_with_the_variable() {
-    let errors = load_with(
-        MINIMAL,
-        &[("HOTSPARE_REPLICATION__STANDBYS", "two")],
-        &["raft.fsync_warn=10"],
-    )
-    .unwrap_err();
+    let errors = load_with(MINIMAL, &[("HOTSPARE_REPLICATION__STANDBYS", "two")], &["raft.fsync_warn=10"]).unwrap_err();
     assert_eq!(
         errors.to_string(),
         "HOTSPARE_REPLICATION__STANDBYS: replication.standbys: it is the string \"two\"; it must be a whole number, not below 0\n\
@@ -274,26 +203,16 @@ fn a_wrong_value_of_a_variable_is_named_with_the_variable() {
 #[test]
 fn broken_toml_is_reported_with_its_line() {
     assert_eq!(
-        load_with("[cluster]\nname = plant\n", &[], &[])
-            .unwrap_err()
-            .to_string(),
+        load_with("[cluster]\nname = plant\n", &[], &[]).unwrap_err().to_string(),
         "hotspare.toml:2: this is no TOML: string values must be quoted, expected literal string"
     );
-    let twice = load_with("[cluster]\nname = \"a\"\nname = \"b\"\n", &[], &[])
-        .unwrap_err()
-        .to_string();
+    let twice = load_with("[cluster]\nname = \"a\"\nname = \"b\"\n", &[], &[]).unwrap_err().to_string();
     assert_eq!(twice, "hotspare.toml:3: this is no TOML: duplicate key");
 }
 
 #[test]
 fn a_missing_file_is_reported() {
-    let error = load(
-        Some(Path::new("/nowhere/hotspare.toml")),
-        std::iter::empty(),
-        &[],
-    )
-    .unwrap_err()
-    .to_string();
+    let error = load(Some(Path::new("/nowhere/hotspare.toml")), std::iter::empty(), &[]).unwrap_err().to_string();
     assert_eq!(
         error,
         "configuration: cannot read \"/nowhere/hotspare.toml\": No such file or directory (os error 2). Name the file with \
@@ -307,7 +226,7 @@ fn an_empty_configuration_tells_what_is_required() {
         load(None, std::iter::empty(), &[]).unwrap_err().to_string(),
         "configuration: cluster.expected_slots: it is required; name the slots of the first 3 voters\n\
          configuration: cluster.name: it is required; name the cluster with 1 to 40 of a-z, 0-9 and -\n\
-         configuration: input.topic: is missing; name the topic that holds the readings\n\
+         configuration: input.topic: is required: the name of the input topic\n\
          configuration: kafka.properties.bootstrap.servers: it is required; write [kafka.properties] \"bootstrap.servers\" = \
          \"HOST:PORT,HOST:PORT\""
     );
@@ -365,15 +284,7 @@ fn every_section_has_the_keys_that_its_struct_reads() {
 fn the_hash_tells_settings_that_must_be_equal_from_those_that_need_not() {
     let hash = |sets: &[&str]| load_with(MINIMAL, &[], sets).unwrap().cluster_wide_hash();
     let plain = hash(&[]);
-    assert_eq!(
-        plain,
-        hash(&[
-            "node.slot=other",
-            "http.page=false",
-            "replication.ready_lag=9s",
-            "input.topic=other"
-        ])
-    );
+    assert_eq!(plain, hash(&["node.slot=other", "http.page=false", "replication.ready_lag=9s", "input.topic=other"]));
     assert_ne!(plain, hash(&["replication.standbys=2"]));
     assert_ne!(plain, hash(&["failover.suspect_after=301ms"]));
     assert_ne!(plain, hash(&["kafka.group_id=other"]));

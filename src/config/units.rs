@@ -23,9 +23,7 @@ impl Timespan {
     /// So many seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Timespan {
-        Timespan {
-            ms: secs.saturating_mul(1000),
-        }
+        Timespan { ms: secs.saturating_mul(1000) }
     }
 
     /// In milliseconds.
@@ -43,9 +41,7 @@ impl Timespan {
     /// So many times this one; the longest there is if it is beyond that.
     #[must_use]
     pub const fn times(self, factor: u64) -> Timespan {
-        Timespan {
-            ms: self.ms.saturating_mul(factor),
-        }
+        Timespan { ms: self.ms.saturating_mul(factor) }
     }
 }
 
@@ -71,17 +67,13 @@ impl ByteSize {
     /// So many KiB of 1024 bytes.
     #[must_use]
     pub const fn from_kib(kib: u64) -> ByteSize {
-        ByteSize {
-            bytes: kib.saturating_mul(1024),
-        }
+        ByteSize { bytes: kib.saturating_mul(1024) }
     }
 
     /// So many MiB of 1024 KiB.
     #[must_use]
     pub const fn from_mib(mib: u64) -> ByteSize {
-        ByteSize {
-            bytes: mib.saturating_mul(1024 * 1024),
-        }
+        ByteSize { bytes: mib.saturating_mul(1024 * 1024) }
     }
 
     /// In bytes.
@@ -92,20 +84,8 @@ impl ByteSize {
 }
 
 /// Units, largest first.
-const TIME_UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
-const SIZE_UNITS: [(&str, u64); 5] = [
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("B", 1),
-];
+const TIME_UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const SIZE_UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// What is wrong with a duration or size, and how to write it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,49 +127,21 @@ pub enum UnitError {
 }
 
 fn parse(text: &str, units: &[(&str, u64)], what: &'static str) -> Result<u64, UnitError> {
-    let known = || {
-        units
-            .iter()
-            .rev()
-            .map(|(unit, _)| *unit)
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
+    let known = || units.iter().rev().map(|(unit, _)| *unit).collect::<Vec<_>>().join(" ");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     if number.is_empty() {
-        return Err(UnitError::NotOne {
-            text: text.to_owned(),
-            what,
-            known: known(),
-        });
+        return Err(UnitError::NotOne { text: text.to_owned(), what, known: known() });
     }
     if unit.is_empty() {
-        let examples = units
-            .iter()
-            .rev()
-            .take(3)
-            .map(|(unit, _)| format!("\"{number}{unit}\""))
-            .collect::<Vec<_>>();
-        return Err(UnitError::NoUnit {
-            text: text.to_owned(),
-            examples: examples.join(" or "),
-        });
+        let examples = units.iter().rev().take(3).map(|(unit, _)| format!("\"{number}{unit}\"")).collect::<Vec<_>>();
+        return Err(UnitError::NoUnit { text: text.to_owned(), examples: examples.join(" or ") });
     }
     let Some((_, factor)) = units.iter().find(|(known, _)| *known == unit) else {
-        return Err(UnitError::UnknownUnit {
-            text: text.to_owned(),
-            unit: unit.to_owned(),
-            known: known(),
-        });
+        return Err(UnitError::UnknownUnit { text: text.to_owned(), unit: unit.to_owned(), known: known() });
     };
-    let value = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*factor));
-    value.ok_or_else(|| UnitError::TooLarge {
-        text: text.to_owned(),
-    })
+    let value = number.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
+    value.ok_or_else(|| UnitError::TooLarge { text: text.to_owned() })
 }
 
 /// In the largest unit that divides it.
@@ -262,10 +214,7 @@ impl<T> Visitor<'_> for Text<T> {
 
 impl<'de> Deserialize<'de> for Timespan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timespan, D::Error> {
-        deserializer.deserialize_any(Text {
-            expected: "a duration such as \"300ms\"",
-            parse: Timespan::from_str,
-        })
+        deserializer.deserialize_any(Text { expected: "a duration such as \"300ms\"", parse: Timespan::from_str })
     }
 }
 
@@ -277,10 +226,7 @@ impl Serialize for Timespan {
 
 impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ByteSize, D::Error> {
-        deserializer.deserialize_any(Text {
-            expected: "a size such as \"64MiB\"",
-            parse: ByteSize::from_str,
-        })
+        deserializer.deserialize_any(Text { expected: "a size such as \"64MiB\"", parse: ByteSize::from_str })
     }
 }
 
@@ -311,39 +257,15 @@ mod tests {
     fn what_is_wrong_is_said_with_the_right_way_to_write_it() {
         let time = |text: &str| text.parse::<Timespan>().unwrap_err().to_string();
         let size = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
-        assert_eq!(
-            time("300"),
-            "300 has no unit; write \"300ms\" or \"300s\" or \"300m\""
-        );
-        assert_eq!(
-            time("0"),
-            "0 has no unit; write \"0ms\" or \"0s\" or \"0m\""
-        );
-        assert_eq!(
-            time("5min"),
-            "\"5min\" has the unit \"min\"; it must be a whole number and one of ms s m h d"
-        );
-        assert_eq!(
-            time("1.5s"),
-            "\"1.5s\" has the unit \".5s\"; it must be a whole number and one of ms s m h d"
-        );
-        assert_eq!(
-            time("soon"),
-            "\"soon\" is no duration; write a whole number and one of ms s m h d"
-        );
-        assert_eq!(
-            time(""),
-            "\"\" is no duration; write a whole number and one of ms s m h d"
-        );
-        assert_eq!(
-            time("-1s"),
-            "\"-1s\" is no duration; write a whole number and one of ms s m h d"
-        );
+        assert_eq!(time("300"), "300 has no unit; write \"300ms\" or \"300s\" or \"300m\"");
+        assert_eq!(time("0"), "0 has no unit; write \"0ms\" or \"0s\" or \"0m\"");
+        assert_eq!(time("5min"), "\"5min\" has the unit \"min\"; it must be a whole number and one of ms s m h d");
+        assert_eq!(time("1.5s"), "\"1.5s\" has the unit \".5s\"; it must be a whole number and one of ms s m h d");
+        assert_eq!(time("soon"), "\"soon\" is no duration; write a whole number and one of ms s m h d");
+        assert_eq!(time(""), "\"\" is no duration; write a whole number and one of ms s m h d");
+        assert_eq!(time("-1s"), "\"-1s\" is no duration; write a whole number and one of ms s m h d");
         assert_eq!(time("213503982335d"), "\"213503982335d\" is too large");
-        assert_eq!(
-            size("64"),
-            "64 has no unit; write \"64B\" or \"64KiB\" or \"64MiB\""
-        );
+        assert_eq!(size("64"), "64 has no unit; write \"64B\" or \"64KiB\" or \"64MiB\"");
         assert_eq!(
             size("64MB"),
             "\"64MB\" has the unit \"MB\"; it must be a whole number and one of B KiB MiB GiB TiB"

@@ -67,7 +67,7 @@ pub struct Fed {
     pub failed: u64,
     /// Why the first one failed.
     pub error: Option<String>,
-    /// How long it took.
+    /// How long it sent, in seconds; the wait for the last acknowledgements is not in it.
     pub elapsed_s: f64,
     /// How far it was behind its plan at worst.
     pub behind_ms_max: u64,
@@ -138,9 +138,9 @@ pub fn feed(source: &mut dyn Source, options: &FeedOptions) -> Result<Fed, FeedE
             std::thread::sleep(TICK);
         }
     }
+    fed.elapsed_s = begin.elapsed().as_secs_f64();
     // What cannot be delivered within that time stays unknown and is counted as failed.
     let _ = producer.flush(FLUSH_TIMEOUT);
-    fed.elapsed_s = begin.elapsed().as_secs_f64();
     finish(&producer, options, fed)
 }
 
@@ -185,9 +185,10 @@ fn connect(options: &FeedOptions) -> Result<BaseProducer<Deliveries>, FeedError>
         .client()
         .fetch_metadata(Some(&options.topic), METADATA_TIMEOUT)
         .map_err(|error| FeedError::Unreachable { servers, reason: error.to_string() })?;
-    let exists = metadata.topics().iter().any(|topic| {
-        topic.name() == options.topic && topic.error().is_none() && !topic.partitions().is_empty()
-    });
+    let exists = metadata
+        .topics()
+        .iter()
+        .any(|topic| topic.name() == options.topic && topic.error().is_none() && !topic.partitions().is_empty());
     if exists { Ok(producer) } else { Err(FeedError::NoTopic(options.topic.clone())) }
 }
 
@@ -258,9 +259,8 @@ struct Deliveries {
 
 impl Deliveries {
     fn new(options: &FeedOptions) -> Result<Self, FeedError> {
-        let create = |path: &Path| {
-            File::create(path).map_err(|source| FeedError::Ledger { path: path.to_owned(), source })
-        };
+        let create =
+            |path: &Path| File::create(path).map_err(|source| FeedError::Ledger { path: path.to_owned(), source });
         let ledger = options.ledger.as_deref().map(create).transpose()?.map(BufWriter::new);
         let notes = Mutex::new(Notes { ledger, ..Notes::default() });
         Ok(Self { counts: Arc::clone(&options.counts), notes })

@@ -96,8 +96,7 @@ impl Readings {
     pub fn load(paths: &[PathBuf], mapping: &Mapping) -> Result<Self, ReplayError> {
         let mut all = Vec::new();
         for path in paths {
-            let text =
-                fs::read_to_string(path).map_err(|source| ReplayError::Read { path: path.clone(), source })?;
+            let text = fs::read_to_string(path).map_err(|source| ReplayError::Read { path: path.clone(), source })?;
             let readings = parse(path, &text, mapping)?;
             if readings.is_empty() {
                 return Err(ReplayError::Empty { path: path.clone() });
@@ -217,7 +216,8 @@ fn parse(path: &Path, text: &str, mapping: &Mapping) -> Result<Vec<Reading>, Rep
     let broken = |number, what| ReplayError::Broken { path: path.to_owned(), number, what };
     let begin = text.trim_start_matches('\u{feff}').trim_start();
     let of = |(number, record): (usize, &str)| {
-        reading(record, &stem, mapping).ok_or_else(|| broken(number, "it has no time that can be read where one should be"))
+        reading(record, &stem, mapping)
+            .ok_or_else(|| broken(number, "it has no time that can be read where one should be"))
     };
     if begin.starts_with('[') {
         let array: Vec<&RawValue> = serde_json::from_str(begin).map_err(|_| broken(1, "the file is no JSON array"))?;
@@ -286,10 +286,8 @@ mod tests {
     #[test]
     fn a_file_is_replayed_byte_for_byte_at_its_own_pace() {
         let replay = Replay::new(readings("x.json", ARRAY).unwrap(), Pace::Speed(2.0), 1, false);
-        let wanted = [
-            ("a", r#"{"device_id":"a","ts":1000.5,"v":1}"#, 0),
-            ("b", r#"{"v":2,"ts":1004,"device_id":"b"}"#, 1750),
-        ];
+        let wanted =
+            [("a", r#"{"device_id":"a","ts":1000.5,"v":1}"#, 0), ("b", r#"{"v":2,"ts":1004,"device_id":"b"}"#, 1750)];
         assert_eq!(texts(replay, 9), wanted.map(|(device, text, due)| (device.to_owned(), text.to_owned(), due)));
     }
 
@@ -307,7 +305,8 @@ mod tests {
     fn lines_of_json_and_csv_are_read() {
         let lines = readings("x.jsonl", "{\"device_id\":7,\"ts\":1}\n\n{\"ts\":\"2020-01-01T00:00:00Z\"}\n").unwrap();
         assert_eq!((lines.0[0].name.as_str(), lines.0[1].name.as_str()), ("7", "x"));
-        let csv = readings("speed_6005.csv", "timestamp,value\n2015-08-31 18:22:00,90\n2015-08-31 18:32:00,80.5\n").unwrap();
+        let csv =
+            readings("speed_6005.csv", "timestamp,value\n2015-08-31 18:22:00,90\n2015-08-31 18:32:00,80.5\n").unwrap();
         let all = texts(Replay::new(csv, Pace::Speed(600.0), 1, false), 9);
         assert_eq!(all[1].1, r#"{"device_id":"speed_6005","ts":1441045920000,"value":80.5}"#);
         assert_eq!((all[1].0.as_str(), all[1].2), ("speed_6005", 1000));

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
 /// A time with the way in which it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FileTime {
-    /// A whole number, so many of which are a millisecond, or a thousandth of one with `false`.
+    /// A whole number of a unit, which is so many nanoseconds.
     Whole { number: i128, unit_ns: i128 },
     /// Seconds with a fraction.
     Seconds(f64),
@@ -20,12 +20,10 @@ impl FileTime {
     pub(super) fn of(json: &str) -> Option<Self> {
         if let Ok(number) = json.parse::<i128>() {
             // As `unit = "auto"` does (SEMANTICS 3.3).
-            let unit_ns = match number.unsigned_abs() {
-                ..100_000_000_000 => 1_000_000_000,
-                ..100_000_000_000_000 => 1_000_000,
-                ..100_000_000_000_000_000 => 1000,
-                _ => 1,
-            };
+            let size = number.unsigned_abs();
+            let units =
+                [(100_000_000_000, 1_000_000_000), (100_000_000_000_000, 1_000_000), (100_000_000_000_000_000, 1000)];
+            let unit_ns = units.into_iter().find(|(below, _)| size < *below).map_or(1, |(_, unit_ns)| unit_ns);
             return Some(Self::Whole { number, unit_ns });
         }
         if let Ok(seconds) = json.parse::<f64>() {
@@ -43,9 +41,7 @@ impl FileTime {
             Self::Whole { number, unit_ns } => i64::try_from(number * unit_ns / 1_000_000).unwrap_or(0),
             Self::Seconds(seconds) => (seconds * 1000.0) as i64,
             Self::Instant(instant) => instant.as_millisecond(),
-            Self::Local(local) => {
-                TimeZone::UTC.to_timestamp(*local).map_or(0, |instant| instant.as_millisecond())
-            }
+            Self::Local(local) => TimeZone::UTC.to_timestamp(*local).map_or(0, |instant| instant.as_millisecond()),
         }
     }
 

@@ -155,7 +155,8 @@ fn put(document: &mut Value, pointer: &str, text: &str) -> Result<(), ShapeError
 }
 
 fn put_value(document: &mut Value, pointer: &str, value: Value) -> Result<(), ShapeError> {
-    let error = || ShapeError { key: "pointer", value: pointer.to_owned(), why: "it leads to where another value stands" };
+    let error =
+        || ShapeError { key: "pointer", value: pointer.to_owned(), why: "it leads to where another value stands" };
     let mut place = document;
     for token in pointer.split('/').skip(1) {
         let token = token.replace("~1", "/").replace("~0", "~");
@@ -216,7 +217,9 @@ mod tests {
         let shape = Shape::of(&input)?;
         let mut out = Vec::new();
         let device = Value::from(shape.device("d")).to_string();
-        shape.write(&mut out, &device, &shape.time(-1), |number, out| out.extend_from_slice(number.to_string().as_bytes()));
+        shape.write(&mut out, &device, &shape.time(-1), |number, out| {
+            out.extend_from_slice(number.to_string().as_bytes())
+        });
         Ok(String::from_utf8(out).expect("UTF-8"))
     }
 
@@ -233,7 +236,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_refused() {
-        for wrong in ["format = 'senml'", "decode = '/x'", "[device]\nfrom = 'header:a'", "[time]\npointer = '/device_id'"] {
+        for wrong in
+            ["format = 'senml'", "decode = '/x'", "[device]\nfrom = 'header:a'", "[time]\npointer = '/device_id'"]
+        {
             assert!(written(wrong).is_err(), "{wrong}");
         }
     }

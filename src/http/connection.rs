@@ -43,11 +43,7 @@ impl Bounded {
             busy_time: rules.header_timeout.saturating_add(rules.request_timeout),
             bytes_max: rules.header_bytes_max.saturating_add(rules.body_bytes_max),
         };
-        Self {
-            listener,
-            places: Arc::new(Semaphore::new(rules.connections_max)),
-            bounds,
-        }
+        Self { listener, places: Arc::new(Semaphore::new(rules.connections_max)), bounds }
     }
 }
 
@@ -92,31 +88,17 @@ impl Connection {
     fn new(stream: TcpStream, place: OwnedSemaphorePermit, bounds: Bounds) -> Self {
         // The first request has to come at once.
         let deadline = Box::pin(tokio::time::sleep(bounds.busy_time));
-        Self {
-            stream,
-            _place: place,
-            bounds,
-            deadline,
-            busy: true,
-            bytes: 0,
-        }
+        Self { stream, _place: place, bounds, deadline, busy: true, bytes: 0 }
     }
 
     fn received(&mut self, bytes: usize) -> io::Result<()> {
         if bytes > 0 && !self.busy {
             self.busy = true;
-            self.deadline
-                .as_mut()
-                .reset(Instant::now() + self.bounds.busy_time);
+            self.deadline.as_mut().reset(Instant::now() + self.bounds.busy_time);
         }
-        self.bytes = self
-            .bytes
-            .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if self.bytes > self.bounds.bytes_max {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the request is too large",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the request is too large"));
         }
         Ok(())
     }
@@ -128,19 +110,12 @@ impl Connection {
     }
 
     fn late<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.deadline
-            .as_mut()
-            .poll(cx)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        self.deadline.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {
@@ -154,11 +129,7 @@ impl AsyncRead for Connection {
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.stream).poll_write(cx, bytes) {
             Poll::Ready(result) => {
                 self.sent();

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hotspare_cluster::{
-    Epoch, Liveness, NodeId, Offset, PartitionId, PassedOver, Role, Slot, WallTime,
-};
+use hotspare_cluster::{Epoch, Liveness, NodeId, Offset, PartitionId, PassedOver, Role, Slot, WallTime};
 use serde::{Deserialize, Serialize};
 
 /// How the cluster is, as this node sees it.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Epoch, EventKind, EventResult, HistoryEvent, Liveness, NodeId, NodeRef, NodeReport, NodeView,
-    Offset, PartitionId, PartitionView, Phases, Reason, ReplicaReport, Role, Slot, View, WallTime,
+    Epoch, EventKind, EventResult, HistoryEvent, Liveness, NodeId, NodeRef, NodeReport, NodeView, Offset, PartitionId,
+    PartitionView, Phases, Reason, ReplicaReport, Role, Slot, View, WallTime,
 };
 
 use super::{Health, ReadyLimits, Rules, Snapshot, Source};
@@ -89,26 +89,15 @@ pub(crate) fn view() -> View {
         voters: vec![NodeId(3), NodeId(4), NodeId(57)],
         nodes: vec![
             node(3, "hotspare-0", 21, vec![report(0, Role::Active, 500, 500)]),
-            node(
-                4,
-                "hotspare-1",
-                34,
-                vec![report(1, Role::Restoring, 100, 912_400)],
-            ),
+            node(4, "hotspare-1", 34, vec![report(1, Role::Restoring, 100, 912_400)]),
             node(
                 57,
                 "hotspare-2",
                 0,
-                vec![
-                    report(0, Role::Standby, 498, 500),
-                    report(1, Role::Active, 912_400, 912_400),
-                ],
+                vec![report(0, Role::Standby, 498, 500), report(1, Role::Active, 912_400, 912_400)],
             ),
         ],
-        partitions: vec![
-            partition(0, 42, 3, 57, 274_000_000),
-            partition(1, 9, 57, 4, 660_000),
-        ],
+        partitions: vec![partition(0, 42, 3, 57, 274_000_000), partition(1, 9, 57, 4, 660_000)],
         events_total: BTreeMap::from([
             ("initial/initial/success".to_owned(), 2),
             ("failover/process_dead/success".to_owned(), 1),
@@ -121,23 +110,13 @@ pub(crate) fn view() -> View {
 /// The same cluster with every standby warm.
 pub(crate) fn healthy_view() -> View {
     let mut view = view();
-    view.nodes[1] = node(
-        4,
-        "hotspare-1",
-        34,
-        vec![report(1, Role::Standby, 912_400, 912_400)],
-    );
+    view.nodes[1] = node(4, "hotspare-1", 34, vec![report(1, Role::Standby, 912_400, 912_400)]);
     view
 }
 
 fn counters() -> Counters {
     use reading::{Outcome, Reason};
-    let mut counters = Counters {
-        records: 5,
-        windows_final: 2,
-        dead_letters: 3,
-        ..Counters::default()
-    };
+    let mut counters = Counters { records: 5, windows_final: 2, dead_letters: 3, ..Counters::default() };
     for outcome in [
         Outcome::Counted,
         Outcome::Counted,
@@ -172,13 +151,11 @@ fn replica(role: Role, applied: i64, lso: i64, now: Instant) -> ReplicaStatus {
             entries: 17,
             semantics_hash: 0xabcd,
         }),
+        consumed: counters().consumed(),
         series: 4,
         input_lag_records: (role == Role::Active).then_some(3),
         digest_equal: Some(true),
-        checks: Checks {
-            equal: 7,
-            different: 0,
-        },
+        checks: Checks { equal: 7, different: 0 },
         turned_at: now,
         checkpoint_at: Some(ago(30_000)),
         problem: None,
@@ -195,10 +172,7 @@ pub(crate) fn replicas(now: Instant) -> BTreeMap<PartitionId, ReplicaStatus> {
 
 /// Three events, newest last: first active, false failover, switchover that is not at its end.
 pub(crate) fn events() -> Vec<HistoryEvent> {
-    let member = |slot: &str, id| NodeRef {
-        slot: Slot(slot.to_owned()),
-        node_id: NodeId(id),
-    };
+    let member = |slot: &str, id| NodeRef { slot: Slot(slot.to_owned()), node_id: NodeId(id) };
     let initial = HistoryEvent {
         seq: 1,
         kind: EventKind::Initial,
@@ -248,14 +222,7 @@ pub(crate) fn events() -> Vec<HistoryEvent> {
         total_ms: None,
         ..failover.clone()
     };
-    vec![
-        initial,
-        failover,
-        HistoryEvent {
-            false_positive: false,
-            ..switchover
-        },
-    ]
+    vec![initial, failover, HistoryEvent { false_positive: false, ..switchover }]
 }
 
 /// What a status of it is made of.
@@ -277,11 +244,7 @@ pub(crate) fn rules() -> Rules {
     Rules {
         cluster: "plant-a".to_owned(),
         slot: "hotspare-2".to_owned(),
-        ready: ReadyLimits {
-            lag: Duration::from_secs(1),
-            lag_records: 10_000,
-            unready_after: Duration::from_secs(30),
-        },
+        ready: ReadyLimits { lag: Duration::from_secs(1), lag_records: 10_000, unready_after: Duration::from_secs(30) },
         body_bytes_max: 64 * 1024,
         header_bytes_max: 16 * 1024,
         request_timeout: Duration::from_secs(10),

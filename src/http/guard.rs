@@ -15,38 +15,24 @@ use super::{Rules, Shared, problem::Problem};
 const HEALTH: [&str; 5] = ["/livez", "/readyz", "/startupz", "/active", "/standby"];
 
 /// Checks a request, runs it within its bounds and completes the answer.
-pub(super) async fn guard(
-    State(shared): State<Arc<Shared>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let mut response = match refusal(&request, &shared.rules) {
         Some(problem) => problem.into_response(),
         None => run(&shared, request, next).await,
     };
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 async fn run(shared: &Shared, request: Request, next: Next) -> Response {
     let is_health = HEALTH.contains(&request.uri().path());
-    let place = if is_health {
-        None
-    } else {
-        Some(shared.requests.try_acquire())
-    };
+    let place = if is_health { None } else { Some(shared.requests.try_acquire()) };
     if let Some(Err(_)) = place {
         let max = shared.rules.requests_max;
-        return Problem::unavailable(
-            "overloaded",
-            format!("{max} requests are being answered already; try again"),
-        )
-        .into_response();
+        return Problem::unavailable("overloaded", format!("{max} requests are being answered already; try again"))
+            .into_response();
     }
     match tokio::time::timeout(shared.rules.request_timeout, next.run(request)).await {
         Ok(response) => response,
@@ -59,44 +45,21 @@ async fn run(shared: &Shared, request: Request, next: Next) -> Response {
 
 fn refusal(request: &Request, rules: &Rules) -> Option<Problem> {
     let line = request.uri().to_string().len();
-    let header_bytes = request
-        .headers()
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum::<usize>();
+    let header_bytes =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
     if u64::try_from(line + header_bytes).unwrap_or(u64::MAX) > rules.header_bytes_max {
-        let detail = format!(
-            "the head of the request is over {} bytes",
-            rules.header_bytes_max
-        );
-        return Some(Problem::new(
-            "header_too_large",
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            detail,
-        ));
+        let detail = format!("the head of the request is over {} bytes", rules.header_bytes_max);
+        return Some(Problem::new("header_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, detail));
     }
     let path = request.uri().path();
     if HEALTH.contains(&path) {
         return None;
     }
     if !rules.allowed_hosts.is_empty() {
-        let host = request
-            .headers()
-            .get(header::HOST)
-            .and_then(|host| host.to_str().ok())
-            .map(without_port);
-        if !host.is_some_and(|host| {
-            rules
-                .allowed_hosts
-                .iter()
-                .any(|allowed| allowed.eq_ignore_ascii_case(host))
-        }) {
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port);
+        if !host.is_some_and(|host| rules.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))) {
             let detail = "the host name of the request is not among http.allowed_hosts";
-            return Some(Problem::new(
-                "host_not_allowed",
-                StatusCode::MISDIRECTED_REQUEST,
-                detail,
-            ));
+            return Some(Problem::new("host_not_allowed", StatusCode::MISDIRECTED_REQUEST, detail));
         }
     }
     let (open, key) = match path {
@@ -104,7 +67,8 @@ fn refusal(request: &Request, rules: &Rules) -> Option<Problem> {
         _ => (rules.read_open, "auth.read"),
     };
     (!open).then(|| {
-        let detail = format!("{key} is \"token\", and this version does not know tokens for reading; set it to \"open\"");
+        let detail =
+            format!("{key} is \"token\", and this version does not know tokens for reading; set it to \"open\"");
         Problem::new("auth_not_configured", StatusCode::FORBIDDEN, detail)
     })
 }
@@ -112,11 +76,7 @@ fn refusal(request: &Request, rules: &Rules) -> Option<Problem> {
 /// `[::1]:7401` → `[::1]`.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((name, port))
-            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') =>
-        {
-            name
-        }
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
         _ => host,
     }
 }
@@ -127,13 +87,9 @@ mod tests {
 
     #[test]
     fn a_host_is_compared_without_its_port() {
-        for (host, name) in [
-            ("a:7401", "a"),
-            ("a", "a"),
-            ("[::1]:7401", "[::1]"),
-            ("[::1]", "[::1]"),
-            ("127.0.0.1:1", "127.0.0.1"),
-        ] {
+        for (host, name) in
+            [("a:7401", "a"), ("a", "a"), ("[::1]:7401", "[::1]"), ("[::1]", "[::1]"), ("127.0.0.1:1", "127.0.0.1")]
+        {
             assert_eq!(without_port(host), name);
         }
     }

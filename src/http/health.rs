@@ -87,10 +87,7 @@ impl Health {
     /// A Kafka client met an error that does not heal by trying again, such as a refused login.
     pub fn kafka_failed(&self, error: String) {
         let mut known = self.lock();
-        let since = known
-            .kafka_fatal
-            .take()
-            .map_or_else(Instant::now, |(since, _)| since);
+        let since = known.kafka_fatal.take().map_or_else(Instant::now, |(since, _)| since);
         known.kafka_fatal = Some((since, error));
     }
 
@@ -130,9 +127,7 @@ impl Health {
         let mut known = self.lock();
         known.leader_seen |= view.leader.is_some();
         known.first_committed = known.first_committed.or(view.committed_index);
-        known.history_known |= known
-            .first_committed
-            .is_some_and(|first| view.applied_index >= Some(first));
+        known.history_known |= known.first_committed.is_some_and(|first| view.applied_index >= Some(first));
         known.readiness.observe(&lags, limits, now);
     }
 
@@ -149,10 +144,7 @@ impl Health {
             removed: view.tombstones.contains(&view.node_id),
             leader_seen: known.leader_seen,
             kafka_age: known.kafka_at.map(age),
-            kafka_fatal: known
-                .kafka_fatal
-                .as_ref()
-                .map(|(since, error)| (age(*since), error.clone())),
+            kafka_fatal: known.kafka_fatal.as_ref().map(|(since, error)| (age(*since), error.clone())),
             topics: known.topics.clone(),
             replicas: known.readiness.result(),
         }
@@ -208,11 +200,7 @@ pub struct Check {
 
 impl Check {
     fn new(name: &'static str, ok: bool, detail_if_not: impl Into<String>) -> Self {
-        let detail = if ok {
-            String::new()
-        } else {
-            detail_if_not.into()
-        };
+        let detail = if ok { String::new() } else { detail_if_not.into() };
         Self { name, ok, detail }
     }
 }
@@ -235,62 +223,30 @@ pub fn checks(probe: Probe, facts: &Facts) -> Vec<Check> {
             "identity, Raft log or servers are not ready yet; the log names the step",
         )],
         Probe::Ready => vec![
-            Check::new(
-                "identity",
-                facts.node_id != NodeId(0),
-                "this node has not joined the cluster yet",
-            ),
-            Check::new(
-                "leader_seen",
-                facts.leader_seen,
-                "no Raft leader was seen since the start",
-            ),
-            Check::new(
-                "not_stopping",
-                !facts.stopping,
-                "this node is shutting down",
-            ),
+            Check::new("identity", facts.node_id != NodeId(0), "this node has not joined the cluster yet"),
+            Check::new("leader_seen", facts.leader_seen, "no Raft leader was seen since the start"),
+            Check::new("not_stopping", !facts.stopping, "this node is shutting down"),
             Check::new(
                 "not_removed",
                 !facts.removed,
-                format!(
-                    "id {} was removed from the cluster; hotspare join --discard-state",
-                    facts.node_id
-                ),
+                format!("id {} was removed from the cluster; hotspare join --discard-state", facts.node_id),
             ),
             kafka(facts),
-            Check::new(
-                "topics",
-                facts.topics.is_none(),
-                facts.topics.clone().unwrap_or_default(),
-            ),
-            Check::new(
-                "replicas",
-                facts.replicas.is_ok(),
-                facts.replicas.clone().err().unwrap_or_default(),
-            ),
+            Check::new("topics", facts.topics.is_none(), facts.topics.clone().unwrap_or_default()),
+            Check::new("replicas", facts.replicas.is_ok(), facts.replicas.clone().err().unwrap_or_default()),
         ],
     }
 }
 
 fn kafka(facts: &Facts) -> Check {
-    let lasting = facts
-        .kafka_fatal
-        .as_ref()
-        .filter(|(age, _)| *age >= KAFKA_AGE_MAX);
+    let lasting = facts.kafka_fatal.as_ref().filter(|(age, _)| *age >= KAFKA_AGE_MAX);
     let problem = match (lasting, facts.kafka_age) {
         (Some((age, error)), _) => Some(format!("for {} s: {error}", age.as_secs())),
         (None, None) => Some("no broker has answered yet".to_owned()),
-        (None, Some(age)) if age >= KAFKA_AGE_MAX => {
-            Some(format!("no broker has answered for {} s", age.as_secs()))
-        }
+        (None, Some(age)) if age >= KAFKA_AGE_MAX => Some(format!("no broker has answered for {} s", age.as_secs())),
         (None, Some(_)) => None,
     };
-    Check::new(
-        "kafka_client",
-        problem.is_none(),
-        problem.unwrap_or_default(),
-    )
+    Check::new("kafka_client", problem.is_none(), problem.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -313,11 +269,7 @@ mod tests {
     }
 
     fn failing(probe: Probe, facts: &Facts) -> Vec<&'static str> {
-        checks(probe, facts)
-            .iter()
-            .filter(|check| !check.ok)
-            .map(|check| check.name)
-            .collect()
+        checks(probe, facts).iter().filter(|check| !check.ok).map(|check| check.name).collect()
     }
 
     #[test]
@@ -362,31 +314,17 @@ mod tests {
         };
         assert_eq!(failing(Probe::Live, &sick), Vec::<&str>::new());
         assert_eq!(failing(Probe::Startup, &sick), ["started"]);
-        let stuck = Facts {
-            tick_age: Duration::from_millis(10_001),
-            ..good()
-        };
+        let stuck = Facts { tick_age: Duration::from_millis(10_001), ..good() };
         assert_eq!(failing(Probe::Live, &stuck), ["runtime"]);
     }
 
     #[test]
     fn losing_the_leader_later_does_not_flip_readiness() {
         let health = Health::default();
-        let limits = ReadyLimits {
-            lag: Duration::ZERO,
-            lag_records: 0,
-            unready_after: Duration::ZERO,
-        };
+        let limits = ReadyLimits { lag: Duration::ZERO, lag_records: 0, unready_after: Duration::ZERO };
         let (none, now) = (BTreeMap::new(), Instant::now());
-        let led = View {
-            leader: Some(NodeId(1)),
-            node_id: NodeId(3),
-            ..View::default()
-        };
-        let alone = View {
-            leader: None,
-            ..led.clone()
-        };
+        let led = View { leader: Some(NodeId(1)), node_id: NodeId(3), ..View::default() };
+        let alone = View { leader: None, ..led.clone() };
         health.observe(&alone, &none, &limits, now);
         assert!(!health.facts(&alone, now).leader_seen);
         health.observe(&led, &none, &limits, now);
@@ -407,16 +345,8 @@ mod tests {
     #[test]
     fn the_history_is_known_once_the_first_committed_index_is_applied() {
         let health = Health::default();
-        let limits = ReadyLimits {
-            lag: Duration::ZERO,
-            lag_records: 0,
-            unready_after: Duration::ZERO,
-        };
-        let at = |applied_index, committed_index| View {
-            applied_index,
-            committed_index,
-            ..View::default()
-        };
+        let limits = ReadyLimits { lag: Duration::ZERO, lag_records: 0, unready_after: Duration::ZERO };
+        let at = |applied_index, committed_index| View { applied_index, committed_index, ..View::default() };
         for (view, known) in [
             (at(None, None), false),
             (at(Some(3), Some(7)), false),

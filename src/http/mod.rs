@@ -99,9 +99,7 @@ impl Shared {
     /// Takes in what is seen now, so that readiness knows for how long something has been so.
     fn observe(&self) -> (View, BTreeMap<PartitionId, ReplicaStatus>, Instant) {
         let (view, replicas, now) = (self.source.view(), self.source.replicas(), Instant::now());
-        self.source
-            .health()
-            .observe(&view, &replicas, &self.rules.ready, now);
+        self.source.health().observe(&view, &replicas, &self.rules.ready, now);
         (view, replicas, now)
     }
 }
@@ -115,11 +113,7 @@ pub async fn bind(listen: &str) -> io::Result<TcpListener> {
 }
 
 /// Serves everything until `shutdown` ends, then waits a moment for open requests.
-pub async fn run(
-    listener: TcpListener,
-    app: App,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) {
+pub async fn run(listener: TcpListener, app: App, shutdown: impl Future<Output = ()> + Send + 'static) {
     let rules = Rules::new(&app.config);
     run_source(listener, Arc::new(app), rules, shutdown).await;
 }
@@ -128,11 +122,7 @@ pub async fn run(
 ///
 /// # Errors
 /// See [`bind`].
-pub async fn serve(
-    listen: &str,
-    app: App,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+pub async fn serve(listen: &str, app: App, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     let listener = bind(listen).await?;
     run(listener, app, shutdown).await;
     Ok(())
@@ -147,11 +137,7 @@ pub async fn run_source(
 ) {
     let bounded = connection::Bounded::new(listener, &rules);
     let requests = tokio::sync::Semaphore::new(rules.requests_max);
-    let shared = Arc::new(Shared {
-        source,
-        rules,
-        requests,
-    });
+    let shared = Arc::new(Shared { source, rules, requests });
     let (ending, mut ended) = watch::channel(false);
     let server = axum::serve(bounded, routes::router(&shared)).with_graceful_shutdown(async move {
         shutdown.await;

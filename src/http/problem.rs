@@ -25,12 +25,7 @@ impl Problem {
     /// A new problem.
     #[must_use]
     pub(super) fn new(kind: &'static str, status: StatusCode, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            status: status.as_u16(),
-            detail: detail.into(),
-            checks: Vec::new(),
-        }
+        Self { kind, status: status.as_u16(), detail: detail.into(), checks: Vec::new() }
     }
 
     /// 400.
@@ -66,10 +61,7 @@ impl IntoResponse for Problem {
         let body = serde_json::to_string(&self).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(self.kind, "overloaded" | "timeout") {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -39,9 +39,7 @@ impl Lag {
     fn is_within(&self, factor: u32, limits: &ReadyLimits) -> bool {
         let records_max = limits.lag_records.saturating_mul(u64::from(factor));
         self.records.is_some_and(|records| records <= records_max)
-            && self
-                .age
-                .is_some_and(|age| age <= limits.lag.saturating_mul(factor))
+            && self.age.is_some_and(|age| age <= limits.lag.saturating_mul(factor))
     }
 }
 
@@ -79,37 +77,19 @@ pub(super) fn lag_of(status: &ReplicaStatus, now: Instant) -> (Option<u64>, Opti
 
 /// The lag of each replica that is here, or that should be.
 #[must_use]
-pub(super) fn lags(
-    view: &View,
-    replicas: &BTreeMap<PartitionId, ReplicaStatus>,
-    now: Instant,
-) -> Vec<Lag> {
+pub(super) fn lags(view: &View, replicas: &BTreeMap<PartitionId, ReplicaStatus>, now: Instant) -> Vec<Lag> {
     let unusable = |role| matches!(role, Role::Restoring | Role::Divergent);
     let mut lags: BTreeMap<PartitionId, Lag> = BTreeMap::new();
     for assigned in &view.partitions {
         if assigned.active == Some(view.node_id) || assigned.standbys.contains(&view.node_id) {
             let partition = assigned.partition;
-            lags.insert(
-                partition,
-                Lag {
-                    partition,
-                    records: None,
-                    age: None,
-                },
-            );
+            lags.insert(partition, Lag { partition, records: None, age: None });
         }
     }
     for (partition, status) in replicas {
         let (records, age) = lag_of(status, now);
         let age = age.filter(|_| !unusable(status.role));
-        lags.insert(
-            *partition,
-            Lag {
-                partition: *partition,
-                records,
-                age,
-            },
-        );
+        lags.insert(*partition, Lag { partition: *partition, records, age });
     }
     lags.into_values().collect()
 }
@@ -125,8 +105,7 @@ pub(super) struct Readiness {
 impl Readiness {
     /// Takes in how far the replicas are behind now.
     pub(super) fn observe(&mut self, lags: &[Lag], limits: &ReadyLimits, now: Instant) {
-        self.above_since
-            .retain(|partition, _| lags.iter().any(|lag| lag.partition == *partition));
+        self.above_since.retain(|partition, _| lags.iter().any(|lag| lag.partition == *partition));
         for lag in lags {
             if lag.is_within(LOSE_FACTOR, limits) {
                 self.above_since.remove(&lag.partition);
@@ -140,10 +119,8 @@ impl Readiness {
         };
         let behind = lags.iter().find(|lag| !lag.is_within(1, limits));
         if let Some(lag) = lags.iter().find(late) {
-            let above = self
-                .above_since
-                .get(&lag.partition)
-                .map_or(Duration::ZERO, |at| now.saturating_duration_since(*at));
+            let above =
+                self.above_since.get(&lag.partition).map_or(Duration::ZERO, |at| now.saturating_duration_since(*at));
             self.ready = false;
             self.detail = format!(
                 "{lag} > {} records or {:.1} s for {} s",
@@ -177,18 +154,11 @@ impl Readiness {
 mod tests {
     use super::*;
 
-    const LIMITS: ReadyLimits = ReadyLimits {
-        lag: Duration::from_secs(1),
-        lag_records: 10_000,
-        unready_after: Duration::from_secs(30),
-    };
+    const LIMITS: ReadyLimits =
+        ReadyLimits { lag: Duration::from_secs(1), lag_records: 10_000, unready_after: Duration::from_secs(30) };
 
     fn lag(records: u64, age_ms: u64) -> Lag {
-        Lag {
-            partition: PartitionId(4),
-            records: Some(records),
-            age: Some(Duration::from_millis(age_ms)),
-        }
+        Lag { partition: PartitionId(4), records: Some(records), age: Some(Duration::from_millis(age_ms)) }
     }
 
     #[test]
@@ -199,20 +169,8 @@ mod tests {
             (lag(10_000, 1000), true),
             (lag(10_001, 1000), false),
             (lag(10_000, 1001), false),
-            (
-                Lag {
-                    age: None,
-                    ..lag(0, 0)
-                },
-                false,
-            ),
-            (
-                Lag {
-                    records: None,
-                    ..lag(0, 0)
-                },
-                false,
-            ),
+            (Lag { age: None, ..lag(0, 0) }, false),
+            (Lag { records: None, ..lag(0, 0) }, false),
         ] {
             let mut readiness = Readiness::default();
             readiness.observe(&[lag], &LIMITS, now);
@@ -227,24 +185,15 @@ mod tests {
         let mut readiness = Readiness::default();
         readiness.observe(&[lag(0, 0)], &LIMITS, start);
         readiness.observe(&[lag(40_000, 4000)], &LIMITS, after(100));
-        assert!(
-            readiness.result().is_ok(),
-            "four times the limit is still ready"
-        );
+        assert!(readiness.result().is_ok(), "four times the limit is still ready");
         readiness.observe(&[lag(5, 12_100)], &LIMITS, after(200));
         readiness.observe(&[lag(5, 12_100)], &LIMITS, after(229));
         assert!(readiness.result().is_ok());
         readiness.observe(&[lag(5, 12_100)], &LIMITS, after(231));
         let detail = readiness.result().unwrap_err();
-        assert_eq!(
-            detail,
-            "partition 4 lag 5 records, 12.1 s > 40000 records or 4.0 s for 31 s"
-        );
+        assert_eq!(detail, "partition 4 lag 5 records, 12.1 s > 40000 records or 4.0 s for 31 s");
         readiness.observe(&[lag(5, 3000)], &LIMITS, after(232));
-        assert!(
-            readiness.result().is_err(),
-            "under four times is not enough to become ready again"
-        );
+        assert!(readiness.result().is_err(), "under four times is not enough to become ready again");
         readiness.observe(&[lag(5, 900)], &LIMITS, after(233));
         assert!(readiness.result().is_ok());
     }

@@ -86,9 +86,7 @@ struct Nodes {
 }
 
 async fn nodes(State(shared): State<Arc<Shared>>) -> Json<Nodes> {
-    Json(Nodes {
-        nodes: document(&shared).nodes,
-    })
+    Json(Nodes { nodes: document(&shared).nodes })
 }
 
 #[derive(Serialize)]
@@ -97,26 +95,15 @@ struct Partitions {
 }
 
 async fn partitions(State(shared): State<Arc<Shared>>) -> Json<Partitions> {
-    Json(Partitions {
-        partitions: document(&shared).partitions,
-    })
+    Json(Partitions { partitions: document(&shared).partitions })
 }
 
-async fn partition(
-    State(shared): State<Arc<Shared>>,
-    Path(name): Path<String>,
-) -> Result<Json<PartitionDoc>, Problem> {
+async fn partition(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> Result<Json<PartitionDoc>, Problem> {
     let mut partitions = document(&shared).partitions;
     let asked = name.parse().ok().map(PartitionId);
-    match partitions
-        .iter()
-        .position(|partition| Some(partition.partition) == asked)
-    {
+    match partitions.iter().position(|partition| Some(partition.partition) == asked) {
         Some(index) => Ok(Json(partitions.swap_remove(index))),
-        None => Err(Problem::not_found(format!(
-            "there is no partition \"{name}\"; {} are known",
-            partitions.len()
-        ))),
+        None => Err(Problem::not_found(format!("there is no partition \"{name}\"; {} are known", partitions.len()))),
     }
 }
 
@@ -128,13 +115,9 @@ struct History {
 
 async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Json<History>, Problem> {
     let parameters = Parameters::of(&uri)?.only(&["partition", "kind", "limit", "before"])?;
-    let partition = parameters
-        .parse("partition", "its number, from 0")?
-        .map(PartitionId);
+    let partition = parameters.parse("partition", "its number, from 0")?.map(PartitionId);
     let before: Option<u64> = parameters.parse("before", "the number of an event")?;
-    let limit = parameters
-        .parse("limit", "a number from 1 to 1000")?
-        .unwrap_or(EVENTS);
+    let limit = parameters.parse("limit", "a number from 1 to 1000")?.unwrap_or(EVENTS);
     if !(1..=EVENTS_MAX).contains(&limit) {
         return Err(Problem::bad_request(format!(
             "parameter \"limit\" is {limit}; write a number from 1 to {EVENTS_MAX}"
@@ -147,9 +130,7 @@ async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Json<His
             && kind.is_none_or(|kind| event.kind == kind)
             && before.is_none_or(|before| event.seq < before)
     });
-    Ok(Json(History {
-        events: events.into_iter().rev().take(limit).collect(),
-    }))
+    Ok(Json(History { events: events.into_iter().rev().take(limit).collect() }))
 }
 
 fn kind_of(name: &str) -> Result<EventKind, Problem> {
@@ -165,11 +146,7 @@ fn kind_of(name: &str) -> Result<EventKind, Problem> {
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
     let (view, replicas, _) = shared.observe();
-    let events = shared
-        .source
-        .health()
-        .is_history_known()
-        .then(|| shared.source.history());
+    let events = shared.source.health().is_history_known().then(|| shared.source.history());
     let facts = metrics::Facts {
         cluster: &shared.rules.cluster,
         slot: &shared.rules.slot,
@@ -180,11 +157,6 @@ async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
     };
     match metrics::text(&facts) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
-        Err(error) => Problem::new(
-            "internal",
-            StatusCode::INTERNAL_SERVER_ERROR,
-            error.to_string(),
-        )
-        .into_response(),
+        Err(error) => Problem::new("internal", StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

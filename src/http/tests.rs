@@ -19,20 +19,14 @@ struct Server {
 
 impl Server {
     fn start(rules: Rules) -> Self {
-        let source = Arc::new(fixture::Fake {
-            view: Mutex::new(fixture::view()),
-            ..Default::default()
-        });
+        let source = Arc::new(fixture::Fake { view: Mutex::new(fixture::view()), ..Default::default() });
         source.health.set_started();
         source.health.kafka_answered();
         let (end, ended) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let served = Arc::clone(&source);
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = bind("127.0.0.1:0").await.unwrap();
                 tell.send(listener.local_addr().unwrap()).unwrap();
@@ -42,20 +36,13 @@ impl Server {
                 .await;
             });
         });
-        Self {
-            address: told.recv().unwrap(),
-            source,
-            end: Some(end),
-            thread: Some(thread),
-        }
+        Self { address: told.recv().unwrap(), source, end: Some(end), thread: Some(thread) }
     }
 
     /// Sends bytes and reads until the server closes.
     fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
@@ -63,18 +50,10 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str) -> Answer {
-        let text = self.raw(&format!(
-            "{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"
-        ));
-        let (head, body) = text
-            .split_once("\r\n\r\n")
-            .unwrap_or_else(|| panic!("{text:?}"));
+        let text = self.raw(&format!("{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer {
-            status,
-            head: head.to_lowercase(),
-            body: body.to_owned(),
-        }
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
     fn get(&self, path: &str) -> Answer {
@@ -149,31 +128,16 @@ fn every_answer_has_its_code_type_and_is_not_stored() {
     for (method, path, status, kind) in ANSWERS {
         let answer = server.ask(method, path);
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.body);
-        assert!(
-            answer.head.contains(&format!("content-type: {kind}")),
-            "{method} {path}: {}",
-            answer.head
-        );
-        assert!(
-            answer.head.contains("cache-control: no-store"),
-            "{method} {path}"
-        );
+        assert!(answer.head.contains(&format!("content-type: {kind}")), "{method} {path}: {}", answer.head);
+        assert!(answer.head.contains("cache-control: no-store"), "{method} {path}");
         assert_eq!(method == "HEAD", answer.body.is_empty(), "{method} {path}");
         if kind == PROBLEM {
             let problem = answer.json();
             assert_eq!(problem["status"], status, "{path}");
-            assert!(
-                problem["type"].is_string() && problem["detail"].is_string(),
-                "{path}"
-            );
+            assert!(problem["type"].is_string() && problem["detail"].is_string(), "{path}");
         }
     }
-    assert!(
-        server
-            .ask("POST", "/v1/status")
-            .head
-            .contains("allow: get,head")
-    );
+    assert!(server.ask("POST", "/v1/status").head.contains("allow: get,head"));
 }
 
 #[test]
@@ -190,12 +154,7 @@ fn history_is_newest_first_and_filtered() {
         ("?partition=7", vec![]),
     ] {
         let json = server.get(&format!("/v1/history{query}")).json();
-        let found: Vec<u64> = json["events"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|e| e["seq"].as_u64())
-            .collect();
+        let found: Vec<u64> = json["events"].as_array().unwrap().iter().filter_map(|e| e["seq"].as_u64()).collect();
         assert_eq!(found, expected, "{query}");
     }
 }
@@ -203,10 +162,7 @@ fn history_is_newest_first_and_filtered() {
 #[test]
 fn readiness_names_what_is_wrong_and_can_leave_it_out() {
     let server = Server::start(fixture::rules());
-    server
-        .source
-        .health
-        .set_topics(Some("topic \"x\" has cleanup.policy=delete".to_owned()));
+    server.source.health.set_topics(Some("topic \"x\" has cleanup.policy=delete".to_owned()));
     let answer = server.get("/readyz");
     assert_eq!(answer.status, 503);
     assert_eq!(answer.json()["type"], "not_ready");
@@ -227,10 +183,7 @@ fn readiness_names_what_is_wrong_and_can_leave_it_out() {
         answer.body
     );
     server.source.health.set_stopping();
-    assert_eq!(
-        server.get("/readyz?exclude=topics").json()["checks"][0]["name"],
-        "not_stopping"
-    );
+    assert_eq!(server.get("/readyz?exclude=topics").json()["checks"][0]["name"], "not_stopping");
     assert_eq!(server.get("/livez").status, 200);
 }
 
@@ -251,43 +204,26 @@ fn a_deposed_active_does_not_say_that_it_is_active() {
         view.partitions[1].epoch.0 = 43;
         view.partitions[1].active = Some(view.node_id);
     }
-    assert_eq!(
-        server.get("/active?partition=1").status,
-        200,
-        "promoted again after a fence"
-    );
+    assert_eq!(server.get("/active?partition=1").status, 200, "promoted again after a fence");
     server.source.view.lock().unwrap().partitions[1].active = None;
     assert_eq!(server.get("/active?partition=1").status, 503);
 }
 
 #[test]
 fn host_names_that_are_not_allowed_are_refused() {
-    let server = Server::start(Rules {
-        allowed_hosts: vec!["node".to_owned()],
-        ..fixture::rules()
-    });
+    let server = Server::start(Rules { allowed_hosts: vec!["node".to_owned()], ..fixture::rules() });
     assert_eq!(server.get("/v1/status").status, 200);
-    let server = Server::start(Rules {
-        allowed_hosts: vec!["other".to_owned()],
-        ..fixture::rules()
-    });
+    let server = Server::start(Rules { allowed_hosts: vec!["other".to_owned()], ..fixture::rules() });
     assert_eq!(server.get("/v1/status").status, 421);
     assert_eq!(server.get("/livez").status, 200);
 }
 
 #[test]
 fn what_only_tokens_may_read_nobody_reads_yet() {
-    let server = Server::start(Rules {
-        read_open: false,
-        metrics_open: true,
-        ..fixture::rules()
-    });
+    let server = Server::start(Rules { read_open: false, metrics_open: true, ..fixture::rules() });
     assert_eq!(server.get("/v1/status").status, 403);
     assert_eq!(server.get("/metrics").status, 200);
-    let server = Server::start(Rules {
-        metrics_open: false,
-        ..fixture::rules()
-    });
+    let server = Server::start(Rules { metrics_open: false, ..fixture::rules() });
     assert_eq!(server.get("/metrics").status, 403);
     assert_eq!(server.get("/readyz").status, 200);
 }
@@ -303,21 +239,14 @@ fn a_request_too_large_or_too_slow_is_cut_off() {
     };
     let server = Server::start(rules);
     let long = "x".repeat(2000);
-    let answer = server.raw(&format!(
-        "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {long}\r\n\r\n"
-    ));
+    let answer = server.raw(&format!("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {long}\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
     let longer = "x".repeat(9000);
-    let answer = server.raw(&format!(
-        "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {longer}\r\n\r\n"
-    ));
+    let answer = server.raw(&format!("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\nLong: {longer}\r\n\r\n"));
     assert!(!answer.contains("200 OK"), "{answer}");
     let started = std::time::Instant::now();
     let answer = server.raw("GET /livez HTTP/1.1\r\nHost: a\r\n");
-    assert!(
-        answer.is_empty() && started.elapsed() < Duration::from_secs(10),
-        "{answer}"
-    );
+    assert!(answer.is_empty() && started.elapsed() < Duration::from_secs(10), "{answer}");
 }
 
 #[test]
@@ -329,9 +258,5 @@ fn the_server_ends_though_a_client_holds_on() {
     let started = std::time::Instant::now();
     server.end.take().unwrap().send(()).unwrap();
     server.thread.take().unwrap().join().unwrap();
-    assert!(
-        started.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }

@@ -52,9 +52,8 @@ impl Queue {
             return 0;
         }
         // SAFETY: the array holds at least `size` places, and the queue is valid until it is dropped.
-        let count = unsafe {
-            sys::rd_kafka_consume_batch_queue(self.queue, timeout_ms, self.messages.as_mut_ptr(), size)
-        };
+        let count =
+            unsafe { sys::rd_kafka_consume_batch_queue(self.queue, timeout_ms, self.messages.as_mut_ptr(), size) };
         let count = usize::try_from(count).unwrap_or(0);
         for place in &mut self.messages[..count] {
             let message = Owned(std::mem::replace(place, ptr::null_mut()));
@@ -139,9 +138,7 @@ impl<'a> Headers<'a> {
         loop {
             let (mut name, mut value, mut length) = (ptr::null(), ptr::null(), 0);
             // SAFETY: `headers` is valid; an index beyond the last gives an error and changes nothing.
-            let found = unsafe {
-                sys::rd_kafka_header_get_all(headers, all.len(), &mut name, &mut value, &mut length)
-            };
+            let found = unsafe { sys::rd_kafka_header_get_all(headers, all.len(), &mut name, &mut value, &mut length) };
             if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return all;
             }

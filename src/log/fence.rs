@@ -10,7 +10,12 @@ use std::time::{Duration, Instant};
 use hotspare_cluster::PartitionId;
 use rdkafka::{error::KafkaError, producer::Producer as _};
 
-use super::{LogError, error::{Class, classify}, wire, writer::Client};
+use super::{
+    LogError,
+    error::{Class, classify},
+    wire,
+    writer::Client,
+};
 
 /// After the direct request a handle has nothing to wait for; where it sleeps all the same (1 in 100 with twelve at
 /// once), a second one is faster than its sleep.

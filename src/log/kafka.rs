@@ -239,6 +239,17 @@ impl Log for KafkaLog {
         reader::bounds(&self.queries, self.options.topic(topic), partition, self.options.operation_timeout)
     }
 
+    fn changelog_end(&self, partition: PartitionId) -> Result<Offset, LogError> {
+        if self.options.speaks_plaintext() {
+            let (bootstrap, topic) = (self.options.bootstrap()?, &self.options.changelog);
+            match wire::last_stable_offset(&bootstrap, topic, reader::number(partition)) {
+                Ok(end) => return Ok(Offset(end)),
+                Err(error) => tracing::warn!(%partition, %error, "last stable offset not answered, asking another way"),
+            }
+        }
+        self.bounds(Topic::Changelog, partition).map(|(_, end)| end)
+    }
+
     fn keep_warm(&self, partitions: &[PartitionId]) {
         let (options, pool, warming) = (Arc::clone(&self.options), Arc::clone(&self.warm), Arc::clone(&self.warming));
         let queries = Arc::clone(&self.queries);

@@ -141,6 +141,9 @@ pub trait Log: Send + Sync {
     /// First offset and last stable offset of a partition of a topic.
     fn bounds(&self, topic: Topic, partition: PartitionId) -> Result<(Offset, Offset), LogError>;
 
+    /// Last stable offset of a changelog partition, as fast as it can be had: a promotion waits for it.
+    fn changelog_end(&self, partition: PartitionId) -> Result<Offset, LogError>;
+
     /// Keeps a connected handle ready for a partition that this node may have to take over, and drops those of others.
     fn keep_warm(&self, partitions: &[PartitionId]);
 

@@ -10,9 +10,13 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::{
     messages::{
-        ApiKey, FindCoordinatorRequest, InitProducerIdRequest, MetadataRequest, RequestHeader, ResponseHeader, TopicName,
-        TransactionalId, find_coordinator_response::FindCoordinatorResponse,
-        init_producer_id_response::InitProducerIdResponse, metadata_request::MetadataRequestTopic,
+        ApiKey, FindCoordinatorRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, RequestHeader,
+        ResponseHeader, TopicName, TransactionalId,
+        find_coordinator_response::FindCoordinatorResponse,
+        init_producer_id_response::InitProducerIdResponse,
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        list_offsets_response::ListOffsetsResponse,
+        metadata_request::MetadataRequestTopic,
         metadata_response::MetadataResponse,
     },
     protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes},
@@ -96,7 +100,8 @@ impl Connection {
         frame.extend_from_slice(&body);
         self.stream.write_all(&frame)?;
         let mut answer = self.read_frame()?;
-        let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version)).map_err(|e| wrong(&e))?;
+        let header =
+            ResponseHeader::decode(&mut answer, R::Response::header_version(version)).map_err(|e| wrong(&e))?;
         if header.correlation_id != self.correlation {
             return Err(WireError::Protocol("answer to another request".to_owned()));
         }
@@ -173,13 +178,52 @@ fn find_coordinator(bootstrap: &str, id: &StrBytes) -> Result<Result<Connection,
     }
 }
 
+/// The last stable offset of a partition, asked of its leader: librdkafka may wait for its own metadata in steps of 100 ms.
+pub(super) fn last_stable_offset(bootstrap: &str, topic: &str, partition: i32) -> Result<i64, WireError> {
+    const LATEST: i64 = -1;
+    const READ_COMMITTED: i8 = 1;
+    let mut connection = Connection::open_any(bootstrap)?;
+    let metadata = metadata_of(&mut connection, topic)?;
+    let leader = metadata
+        .topics
+        .iter()
+        .flat_map(|found| &found.partitions)
+        .find(|found| found.partition_index == partition && found.error_code == 0)
+        .map(|found| found.leader_id);
+    let broker = metadata.brokers.iter().find(|broker| Some(broker.node_id) == leader);
+    let Some(broker) = broker else {
+        return Err(WireError::Protocol(format!("partition {partition} of \"{topic}\" has no leader")));
+    };
+    let mut connection = Connection::open(&format!("{}:{}", &*broker.host, broker.port))?;
+    let place = ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(LATEST);
+    let asked = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(vec![place]);
+    let request = ListOffsetsRequest::default()
+        .with_replica_id((-1).into())
+        .with_isolation_level(READ_COMMITTED)
+        .with_topics(vec![asked]);
+    let answer: ListOffsetsResponse = connection.ask(2, &request)?;
+    let found = answer.topics.iter().flat_map(|found| &found.partitions).next();
+    match found {
+        Some(found) if found.error_code == 0 => Ok(found.offset),
+        Some(found) => Err(WireError::Refused { what: "ListOffsets", code: found.error_code }),
+        None => Err(WireError::Protocol("answer without the partition".to_owned())),
+    }
+}
+
+fn topic_name(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+fn metadata_of(connection: &mut Connection, topic: &str) -> Result<MetadataResponse, WireError> {
+    let request = MetadataRequest::default()
+        .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(topic_name(topic)))]))
+        .with_allow_auto_topic_creation(false);
+    connection.ask(10, &request)
+}
+
 /// The id of a topic, if it exists.
 pub(super) fn topic_id(bootstrap: &str, topic: &str) -> Result<Option<String>, WireError> {
-    let name = TopicName(StrBytes::from_string(topic.to_owned()));
-    let request = MetadataRequest::default()
-        .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(name))]))
-        .with_allow_auto_topic_creation(false);
-    let answer: MetadataResponse = Connection::open_any(bootstrap)?.ask(10, &request)?;
+    let answer = metadata_of(&mut Connection::open_any(bootstrap)?, topic)?;
     Ok(answer
         .topics
         .iter()

@@ -117,7 +117,9 @@ impl KafkaWriter {
         loop {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) if Instant::now() < deadline => {
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back))
+                    if Instant::now() < deadline =>
+                {
                     record = back;
                     self.producer.poll(POLL);
                 }
@@ -138,7 +140,9 @@ impl KafkaWriter {
         let fatal = self.producer.client().fatal_error();
         let text = fatal.as_ref().map_or_else(|| error.to_string(), |(_, text)| text.clone());
         let fatal_class = fatal.map(|(code, _)| classify(&KafkaError::Global(code)));
-        match fatal_class.map_or_else(|| classify(error), |class| if class == Class::Fenced { class } else { Class::Fatal }) {
+        match fatal_class
+            .map_or_else(|| classify(error), |class| if class == Class::Fenced { class } else { Class::Fatal })
+        {
             Class::Fenced => CommitError::Fenced(text),
             Class::Fatal => CommitError::Fatal(text),
             Class::Abort | Class::Retriable => CommitError::Aborted(text),

@@ -95,7 +95,11 @@ pub(super) async fn usable_topics(config: &Config, health: &Health) -> Result<()
                 let texts: Vec<_> = ready.problems.iter().map(ToString::to_string).collect();
                 let text = texts.join("; ");
                 // A missing topic may come, and another node may be creating ours just now; a wrong setting stays.
-                if ready.problems.iter().any(|problem| problem.severity == Severity::Fatal && problem.setting != "exists") {
+                if ready
+                    .problems
+                    .iter()
+                    .any(|problem| problem.severity == Severity::Fatal && problem.setting != "exists")
+                {
                     return Err(NodeError::Topics(text));
                 }
                 text

@@ -16,7 +16,10 @@ use crate::{
     config::Config,
     failpoints,
     http::{self, App, Health},
-    log::{Log, LogError, kafka::{KafkaLog, KafkaOptions}},
+    log::{
+        Log, LogError,
+        kafka::{KafkaLog, KafkaOptions},
+    },
     partition::status::Statuses,
 };
 use kafka_watch::KafkaWatch;

@@ -91,7 +91,16 @@ impl Supervisor {
         let told = move |told| drop(tell.send(News::Standby(told)));
         let standbys = Standbys::start(Arc::clone(&parts.log), parts.statuses.clone(), told)?;
         let me = parts.cluster.identity().node_id;
-        Ok(Self { parts, me, standbys, held: BTreeMap::new(), news, inbox, warm: Vec::new(), warmed_at: Instant::now() })
+        Ok(Self {
+            parts,
+            me,
+            standbys,
+            held: BTreeMap::new(),
+            news,
+            inbox,
+            warm: Vec::new(),
+            warmed_at: Instant::now(),
+        })
     }
 
     /// Runs until `stop` resolves, then ends all threads; what actives have read is committed first.
@@ -134,9 +143,8 @@ impl Supervisor {
         if self.me == NodeId(0) {
             return;
         }
-        let mine = |assignment: &Assignment| {
-            assignment.active == Some(self.me) || assignment.standbys.contains(&self.me)
-        };
+        let mine =
+            |assignment: &Assignment| assignment.active == Some(self.me) || assignment.standbys.contains(&self.me);
         let gone: Vec<_> = self
             .held
             .iter()

@@ -173,7 +173,7 @@ impl Tenure {
         let Fenced { writer, method } = self.persist(begin, || self.log.fence(self.partition))?;
         fail_point!("after_fence");
         let fenced_at = Instant::now();
-        let (_, lso) = self.persist(begin, || self.log.bounds(Topic::Changelog, self.partition))?;
+        let lso = self.persist(begin, || self.log.changelog_end(self.partition))?;
         // Only this sets it.
         let _ = until.set(lso);
         fail_point!("between_fence_and_catch_up");
@@ -399,7 +399,9 @@ impl Running {
                 }
                 Err(error @ (CommitError::TooLarge { .. } | CommitError::Aborted(_))) => {
                     tracing::warn!(partition = %self.tenure.partition, %error, "transaction not committed, trying again");
-                    self.tenure.statuses.update(self.tenure.partition, |status| status.problem = Some(error.to_string()));
+                    self.tenure
+                        .statuses
+                        .update(self.tenure.partition, |status| status.problem = Some(error.to_string()));
                     if self.tenure.control.stopped() {
                         return Err(End::Stopped);
                     }

@@ -28,7 +28,9 @@ pub struct ReplicaStatus {
     pub commit_at: Option<Instant>,
     /// The last progress record.
     pub progress: Option<Progress>,
-    /// Open windows and series of the state.
+    /// Outcomes counted one by one since the first record: the left side of the conservation law.
+    pub consumed: u64,
+    /// Series of the state.
     pub series: usize,
     /// Input records not yet read; only of an active.
     pub input_lag_records: Option<i64>,
@@ -54,6 +56,7 @@ impl ReplicaStatus {
             level_at: None,
             commit_at: None,
             progress: None,
+            consumed: 0,
             series: 0,
             input_lag_records: None,
             digest_equal: None,
@@ -70,6 +73,7 @@ impl ReplicaStatus {
         if commit(self.progress.as_ref()) != commit(replica.progress()) {
             self.progress = replica.progress().cloned();
             self.commit_at = Some(Instant::now());
+            self.consumed = replica.store().consumed();
         }
         self.epoch = self.epoch.max(replica.epoch_seen());
         self.applied = replica.next();

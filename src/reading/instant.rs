@@ -22,11 +22,7 @@ pub(crate) enum TimeError {
 
 /// The time, if it is in the years 0001 to 9998.
 pub(crate) fn in_range(time_ms: i64) -> Result<i64, TimeError> {
-    if (TIME_MIN_MS..=TIME_MAX_MS).contains(&time_ms) {
-        Ok(time_ms)
-    } else {
-        Err(TimeError::BadTime)
-    }
+    if (TIME_MIN_MS..=TIME_MAX_MS).contains(&time_ms) { Ok(time_ms) } else { Err(TimeError::BadTime) }
 }
 
 /// Reads number text in the unit, exactly, and floors it.
@@ -36,8 +32,7 @@ pub(crate) fn from_number(text: &str, unit: TimeUnit) -> Result<i64, TimeError> 
     }
     let unit = match unit {
         TimeUnit::Auto => {
-            let size =
-                number::floor_shifted(number::unsigned(text), 0).ok_or(TimeError::BadTime)?;
+            let size = number::floor_shifted(number::unsigned(text), 0).ok_or(TimeError::BadTime)?;
             unit_by_size(size)
         }
         unit => unit,
@@ -54,16 +49,8 @@ pub(crate) fn from_number(text: &str, unit: TimeUnit) -> Result<i64, TimeError> 
 
 /// Most times are plain whole numbers.
 fn short_whole(text: &str) -> Option<i64> {
-    let is_plain =
-        text.len() <= 18 && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_plain {
-        Some(
-            text.bytes()
-                .fold(0, |number, digit| number * 10 + i64::from(digit - b'0')),
-        )
-    } else {
-        None
-    }
+    let is_plain = text.len() <= 18 && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_plain { Some(text.bytes().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))) } else { None }
 }
 
 fn whole_to_ms(number: i64, unit: TimeUnit) -> i64 {
@@ -77,28 +64,21 @@ fn whole_to_ms(number: i64, unit: TimeUnit) -> i64 {
 }
 
 fn unit_by_size(size: i128) -> TimeUnit {
-    let limits = [
-        (100_000_000_000, TimeUnit::S),
-        (100_000_000_000_000, TimeUnit::Ms),
-        (100_000_000_000_000_000, TimeUnit::Us),
-    ];
+    let limits =
+        [(100_000_000_000, TimeUnit::S), (100_000_000_000_000, TimeUnit::Ms), (100_000_000_000_000_000, TimeUnit::Us)];
     let unit = limits.into_iter().find(|(limit, _)| size < *limit);
     unit.map_or(TimeUnit::Ns, |(_, unit)| unit)
 }
 
 /// Reads `YYYY-MM-DD`, one of `T`, `t` and space, `hh:mm[:ss[.digits]]`, then nothing, `Z`, `z` or an offset.
 pub(crate) fn from_iso(text: &str, zone: Option<&TimeZone>) -> Result<i64, TimeError> {
-    let mut scanner = Scanner {
-        rest: text.as_bytes(),
-    };
+    let mut scanner = Scanner { rest: text.as_bytes() };
     let local = scanner.local().ok_or(TimeError::BadTime)?;
     let place = scanner.place().ok_or(TimeError::BadTime)?;
     let local_ms = local.to_ms().ok_or(TimeError::BadTime)?;
     match (place, zone) {
         (Place::Offset { minutes }, _) => in_range(local_ms - minutes * 60_000),
-        (Place::Local, Some(zone)) => {
-            in_range(local_ms - local.offset_ms(zone).ok_or(TimeError::BadTime)?)
-        }
+        (Place::Local, Some(zone)) => in_range(local_ms - local.offset_ms(zone).ok_or(TimeError::BadTime)?),
         (Place::Local, None) => Err(TimeError::NoZone),
     }
 }
@@ -126,10 +106,7 @@ impl Local {
         if self.hour > 23 || self.minute > 59 || self.second > 60 {
             return None;
         }
-        Some(
-            (((days * 24 + self.hour) * 60 + self.minute) * 60 + self.second) * 1000
-                + self.millisecond,
-        )
+        Some((((days * 24 + self.hour) * 60 + self.minute) * 60 + self.second) * 1000 + self.millisecond)
     }
 
     /// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `days_from_civil`.
@@ -144,11 +121,7 @@ impl Local {
         if self.year < 1 || self.day < 1 || self.day > days_of_month {
             return None;
         }
-        let year = if self.month <= 2 {
-            self.year - 1
-        } else {
-            self.year
-        };
+        let year = if self.month <= 2 { self.year - 1 } else { self.year };
         let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
         let day_of_year = (153 * ((self.month + 9) % 12) + 2) / 5 + self.day - 1;
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
@@ -160,24 +133,13 @@ impl Local {
     fn offset_ms(&self, zone: &TimeZone) -> Option<i64> {
         let narrow = |number: i64| i8::try_from(number).ok();
         let year = i16::try_from(self.year).ok()?;
-        let (month, day, hour, minute) = (
-            narrow(self.month)?,
-            narrow(self.day)?,
-            narrow(self.hour)?,
-            narrow(self.minute)?,
-        );
+        let (month, day, hour, minute) =
+            (narrow(self.month)?, narrow(self.day)?, narrow(self.hour)?, narrow(self.minute)?);
         // Second 60 is the first of the next minute.
-        let (second, carry) = if self.second == 60 {
-            (59, 1)
-        } else {
-            (self.second, 0)
-        };
+        let (second, carry) = if self.second == 60 { (59, 1) } else { (self.second, 0) };
         let nanosecond = i32::try_from(self.millisecond * 1_000_000).ok()?;
-        let time =
-            DateTime::new(year, month, day, hour, minute, narrow(second)?, nanosecond).ok()?;
-        let time = time
-            .checked_add(jiff::SignedDuration::from_secs(carry))
-            .ok()?;
+        let time = DateTime::new(year, month, day, hour, minute, narrow(second)?, nanosecond).ok()?;
+        let time = time.checked_add(jiff::SignedDuration::from_secs(carry)).ok()?;
         let offset = match zone.to_ambiguous_timestamp(time).offset() {
             AmbiguousOffset::Unambiguous { offset } => offset,
             AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
@@ -209,15 +171,7 @@ impl Scanner<'_> {
                 millisecond = self.milliseconds()?;
             }
         }
-        Some(Local {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-            millisecond,
-        })
+        Some(Local { year, month, day, hour, minute, second, millisecond })
     }
 
     fn place(&mut self) -> Option<Place> {
@@ -228,11 +182,7 @@ impl Scanner<'_> {
             b'+' => 1,
             b'-' => -1,
             _ => {
-                return if self.rest.is_empty() {
-                    Some(Place::Offset { minutes: 0 })
-                } else {
-                    None
-                };
+                return if self.rest.is_empty() { Some(Place::Offset { minutes: 0 }) } else { None };
             }
         };
         let hours = self.digits(2)?;
@@ -242,13 +192,7 @@ impl Scanner<'_> {
             minutes = self.digits(2)?;
         }
         let is_valid = self.rest.is_empty() && hours <= 23 && minutes <= 59;
-        if is_valid {
-            Some(Place::Offset {
-                minutes: sign * (hours * 60 + minutes),
-            })
-        } else {
-            None
-        }
+        if is_valid { Some(Place::Offset { minutes: sign * (hours * 60 + minutes) }) } else { None }
     }
 
     fn one_of(&mut self, bytes: &[u8]) -> Option<u8> {
@@ -266,31 +210,19 @@ impl Scanner<'_> {
             return None;
         }
         self.rest = rest;
-        Some(
-            digits
-                .iter()
-                .fold(0, |number, digit| number * 10 + i64::from(digit - b'0')),
-        )
+        Some(digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
     }
 
     /// Any number of digits, at least one; those after the third are floored away.
     fn milliseconds(&mut self) -> Option<i64> {
-        let count = self
-            .rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count();
+        let count = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.rest.split_at(count);
         if digits.is_empty() {
             return None;
         }
         self.rest = rest;
         let padded = digits.iter().copied().chain([b'0', b'0']);
-        Some(
-            padded
-                .take(3)
-                .fold(0, |number, digit| number * 10 + i64::from(digit - b'0')),
-        )
+        Some(padded.take(3).fold(0, |number, digit| number * 10 + i64::from(digit - b'0')))
     }
 }
 
@@ -302,9 +234,7 @@ mod tests {
     const BASE: i64 = 1_704_067_200_000;
 
     fn zone(name: &str) -> jiff::tz::TimeZone {
-        jiff::tz::TimeZoneDatabase::bundled()
-            .get(name)
-            .expect("a zone")
+        jiff::tz::TimeZoneDatabase::bundled().get(name).expect("a zone")
     }
 
     #[test]
@@ -325,18 +255,9 @@ mod tests {
     #[test]
     fn local_times_that_come_twice_or_never() {
         let zone = zone("America/New_York");
-        assert_eq!(
-            from_iso("2024-11-03T01:30:00", Some(&zone)),
-            from_iso("2024-11-03T05:30:00Z", None)
-        );
-        assert_eq!(
-            from_iso("2024-03-10T02:30:00", Some(&zone)),
-            from_iso("2024-03-10T07:30:00Z", None)
-        );
-        assert_eq!(
-            from_iso("2024-03-10T01:59:60", Some(&zone)),
-            from_iso("2024-03-10T07:00:00Z", None)
-        );
+        assert_eq!(from_iso("2024-11-03T01:30:00", Some(&zone)), from_iso("2024-11-03T05:30:00Z", None));
+        assert_eq!(from_iso("2024-03-10T02:30:00", Some(&zone)), from_iso("2024-03-10T07:30:00Z", None));
+        assert_eq!(from_iso("2024-03-10T01:59:60", Some(&zone)), from_iso("2024-03-10T07:00:00Z", None));
     }
 
     #[test]
@@ -363,11 +284,7 @@ mod tests {
             "2024-01-01T00:00+01:",
             "9999-12-31T23:59:60",
         ] {
-            assert_eq!(
-                from_iso(text, Some(&utc)),
-                Err(TimeError::BadTime),
-                "{text}"
-            );
+            assert_eq!(from_iso(text, Some(&utc)), Err(TimeError::BadTime), "{text}");
         }
         assert_eq!(from_iso("2024-01-01T00:00", None), Err(TimeError::NoZone));
         assert_eq!(from_iso("2024-02-30T00:00", None), Err(TimeError::BadTime));
@@ -375,49 +292,22 @@ mod tests {
 
     #[test]
     fn units_by_size() {
-        for text in [
-            "1704067200",
-            "1704067200000",
-            "1704067200000000",
-            "1704067200000000000",
-            "1.7040672e9",
-        ] {
+        for text in ["1704067200", "1704067200000", "1704067200000000", "1704067200000000000", "1.7040672e9"] {
             assert_eq!(from_number(text, TimeUnit::Auto), Ok(BASE), "{text}");
         }
         assert_eq!(from_number("-1", TimeUnit::Auto), Ok(-1000));
-        assert_eq!(
-            from_number("-99999999999.5", TimeUnit::Auto),
-            Err(TimeError::BadTime)
-        );
-        assert_eq!(
-            from_number("-100000000000", TimeUnit::Auto),
-            Ok(-100_000_000_000)
-        );
+        assert_eq!(from_number("-99999999999.5", TimeUnit::Auto), Err(TimeError::BadTime));
+        assert_eq!(from_number("-100000000000", TimeUnit::Auto), Ok(-100_000_000_000));
         assert_eq!(from_number("1e31", TimeUnit::Auto), Err(TimeError::BadTime));
     }
 
     #[test]
     fn the_range_has_both_ends() {
-        assert_eq!(
-            from_number(&TIME_MAX_MS.to_string(), TimeUnit::Ms),
-            Ok(TIME_MAX_MS)
-        );
-        assert_eq!(
-            from_number(&(TIME_MAX_MS + 1).to_string(), TimeUnit::Ms),
-            Err(TimeError::BadTime)
-        );
-        assert_eq!(
-            from_number(&TIME_MIN_MS.to_string(), TimeUnit::Ms),
-            Ok(TIME_MIN_MS)
-        );
-        assert_eq!(
-            from_number(&(TIME_MIN_MS - 1).to_string(), TimeUnit::Ms),
-            Err(TimeError::BadTime)
-        );
-        assert_eq!(
-            from_number("999999999999999999", TimeUnit::S),
-            Err(TimeError::BadTime)
-        );
+        assert_eq!(from_number(&TIME_MAX_MS.to_string(), TimeUnit::Ms), Ok(TIME_MAX_MS));
+        assert_eq!(from_number(&(TIME_MAX_MS + 1).to_string(), TimeUnit::Ms), Err(TimeError::BadTime));
+        assert_eq!(from_number(&TIME_MIN_MS.to_string(), TimeUnit::Ms), Ok(TIME_MIN_MS));
+        assert_eq!(from_number(&(TIME_MIN_MS - 1).to_string(), TimeUnit::Ms), Err(TimeError::BadTime));
+        assert_eq!(from_number("999999999999999999", TimeUnit::S), Err(TimeError::BadTime));
         assert_eq!(from_iso("0001-01-01T00:00Z", None), Ok(TIME_MIN_MS));
         assert_eq!(from_iso("9998-12-31T23:59:59.9999Z", None), Ok(TIME_MAX_MS));
     }

@@ -37,11 +37,7 @@ pub struct InputRecord<'a> {
 impl<'a> InputRecord<'a> {
     /// The last header of that name.
     fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.headers
-            .iter()
-            .rev()
-            .find(|(header, _)| header == name)
-            .and_then(|(_, value)| *value)
+        self.headers.iter().rev().find(|(header, _)| header == name).and_then(|(_, value)| *value)
     }
 }
 
@@ -69,11 +65,7 @@ pub(crate) struct Candidate<'a> {
 
 impl Candidate<'_> {
     fn whole_record(outcome: Outcome) -> Self {
-        Candidate {
-            body: None,
-            metric: None,
-            reading: Err(outcome),
-        }
+        Candidate { body: None, metric: None, reading: Err(outcome) }
     }
 }
 
@@ -85,12 +77,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Gives each of the record's candidates, at least one, in order.
-    pub(crate) fn read(
-        &mut self,
-        rules: &InputRules,
-        record: &InputRecord<'_>,
-        mut each: impl FnMut(Candidate<'_>),
-    ) {
+    pub(crate) fn read(&mut self, rules: &InputRules, record: &InputRecord<'_>, mut each: impl FnMut(Candidate<'_>)) {
         let Some(value) = record.value else {
             return each(Candidate::whole_record(Outcome::NullRecord));
         };
@@ -110,25 +97,16 @@ impl Reader {
         if value.first() == Some(&0) {
             return Err(Reason::SchemaRegistryFraming);
         }
-        let document = self
-            .scratch
-            .parse(value, rules.decode.as_ref())
-            .map_err(|_| Reason::BadJson)?;
+        let document = self.scratch.parse(value, rules.decode.as_ref()).map_err(|_| Reason::BadJson)?;
         let array = match &rules.records {
             None => None,
             Some(pointer) => {
-                let place = document
-                    .resolve(Place::ROOT, pointer)
-                    .filter(|place| document.is_array(*place));
+                let place = document.resolve(Place::ROOT, pointer).filter(|place| document.is_array(*place));
                 Some(place.ok_or(Reason::NoRecords)?)
             }
         };
         check_candidates(rules, &document, array)?;
-        let bodies = Bodies {
-            rules,
-            record,
-            document: &document,
-        };
+        let bodies = Bodies { rules, record, document: &document };
         match array {
             None => bodies.read(0, Place::ROOT, each),
             Some(array) => {
@@ -142,11 +120,7 @@ impl Reader {
 }
 
 /// A record must hold a candidate, and not too many.
-fn check_candidates(
-    rules: &InputRules,
-    document: &Document<'_>,
-    array: Option<Place>,
-) -> Result<(), Reason> {
+fn check_candidates(rules: &InputRules, document: &Document<'_>, array: Option<Place>) -> Result<(), Reason> {
     let candidates_of = |body| {
         let is_there = |value: &&ValueRules| document.resolve(body, &value.pointer).is_some();
         rules.values.iter().filter(is_there).count().max(1)
@@ -154,11 +128,7 @@ fn check_candidates(
     let Some(array) = array else {
         let is_surely_few = rules.values.len() <= rules.readings_max;
         let is_few = is_surely_few || candidates_of(Place::ROOT) <= rules.readings_max;
-        return if is_few {
-            Ok(())
-        } else {
-            Err(Reason::TooManyReadings)
-        };
+        return if is_few { Ok(()) } else { Err(Reason::TooManyReadings) };
     };
     let bodies = document.elements(array).count();
     if bodies == 0 {
@@ -166,9 +136,7 @@ fn check_candidates(
     }
     // Counting exactly is needed only where the record could hold too many.
     let is_surely_few = bodies.saturating_mul(rules.values.len()) <= rules.readings_max;
-    if is_surely_few
-        || document.elements(array).map(candidates_of).sum::<usize>() <= rules.readings_max
-    {
+    if is_surely_few || document.elements(array).map(candidates_of).sum::<usize>() <= rules.readings_max {
         Ok(())
     } else {
         Err(Reason::TooManyReadings)
@@ -198,26 +166,13 @@ impl Bodies<'_, '_> {
             has_value = true;
             let reading = of_body.and_then(|(device, time_ms)| {
                 let value = value::value(&self.document.content(place), rule)?;
-                Ok(Reading {
-                    device,
-                    metric: &rule.name,
-                    time_ms,
-                    value,
-                })
+                Ok(Reading { device, metric: &rule.name, time_ms, value })
             });
-            each(Candidate {
-                body: Some(index),
-                metric: Some(&rule.name),
-                reading,
-            });
+            each(Candidate { body: Some(index), metric: Some(&rule.name), reading });
         }
         if !has_value {
             let outcome = of_body.err().unwrap_or(Outcome::Rejected(Reason::NoValue));
-            each(Candidate {
-                body: Some(index),
-                metric: None,
-                reading: Err(outcome),
-            });
+            each(Candidate { body: Some(index), metric: None, reading: Err(outcome) });
         }
     }
 }
@@ -244,11 +199,7 @@ mod tests {
         let mut found = Vec::new();
         Reader::default().read(semantics.input(), &record, |candidate| {
             let metric = candidate.metric.map(str::to_owned);
-            found.push((
-                candidate.body,
-                metric,
-                candidate.reading.map(|reading| reading.value),
-            ));
+            found.push((candidate.body, metric, candidate.reading.map(|reading| reading.value)));
         });
         found
     }
@@ -259,48 +210,24 @@ mod tests {
     #[test]
     fn candidates_are_counted_by_what_is_there() {
         let rejected = |reason| vec![(None, None, Err(Outcome::Rejected(reason)))];
-        assert_eq!(
-            read(ARRAY, br#"[{"a":1,"b":2},{}]"#),
-            rejected(Reason::TooManyReadings)
-        );
-        assert_eq!(
-            read(ARRAY, br#"[{"a":1},{"b":2},7]"#),
-            rejected(Reason::TooManyReadings)
-        );
+        assert_eq!(read(ARRAY, br#"[{"a":1,"b":2},{}]"#), rejected(Reason::TooManyReadings));
+        assert_eq!(read(ARRAY, br#"[{"a":1},{"b":2},7]"#), rejected(Reason::TooManyReadings));
         assert_eq!(read(ARRAY, br#"[{"a":1},{}]"#).len(), 2);
         assert_eq!(read(ARRAY, br"[]"), rejected(Reason::NoValue));
         assert_eq!(read(ARRAY, br#"{"a":[]}"#), rejected(Reason::NoRecords));
         assert_eq!(read(ARRAY, b""), rejected(Reason::BadJson));
-        assert_eq!(
-            read(ARRAY, b"\0[]"),
-            rejected(Reason::SchemaRegistryFraming)
-        );
+        assert_eq!(read(ARRAY, b"\0[]"), rejected(Reason::SchemaRegistryFraming));
     }
 
     #[test]
     fn the_device_is_judged_before_the_time_and_the_time_before_the_value() {
         let config = "[input]\ntopic = \"t\"\n";
         let outcome = |text: &str| read(config, text.as_bytes()).pop().expect("a candidate").2;
-        assert_eq!(
-            outcome(r#"{"device_id":true,"ts":"x","value":"x"}"#),
-            Err(Outcome::Rejected(Reason::BadDevice))
-        );
-        assert_eq!(
-            outcome(r#"{"device_id":1.0,"ts":"x","value":"x"}"#),
-            Err(Outcome::Rejected(Reason::BadTime))
-        );
-        assert_eq!(
-            outcome(r#"{"device_id":"a","ts":1,"value":null}"#),
-            Err(Outcome::Rejected(Reason::BeforeMinTime))
-        );
-        assert_eq!(
-            outcome(r#"{"device_id":"a","ts":1704067200,"value":null}"#),
-            Err(Outcome::Missing)
-        );
-        assert_eq!(
-            outcome(r#"{"device_id":"a","ts":1704067200,"value":" 1.5\n"}"#),
-            Ok(1.5)
-        );
+        assert_eq!(outcome(r#"{"device_id":true,"ts":"x","value":"x"}"#), Err(Outcome::Rejected(Reason::BadDevice)));
+        assert_eq!(outcome(r#"{"device_id":1.0,"ts":"x","value":"x"}"#), Err(Outcome::Rejected(Reason::BadTime)));
+        assert_eq!(outcome(r#"{"device_id":"a","ts":1,"value":null}"#), Err(Outcome::Rejected(Reason::BeforeMinTime)));
+        assert_eq!(outcome(r#"{"device_id":"a","ts":1704067200,"value":null}"#), Err(Outcome::Missing));
+        assert_eq!(outcome(r#"{"device_id":"a","ts":1704067200,"value":" 1.5\n"}"#), Ok(1.5));
     }
 
     proptest! {

@@ -38,22 +38,14 @@ impl<'a> Decimal<'a> {
             Some((b'e' | b'E', exponent)) => parse_exponent(exponent)?,
             Some(_) => return None,
         };
-        Some(Self {
-            negative,
-            whole,
-            fraction,
-            exponent,
-        })
+        Some(Self { negative, whole, fraction, exponent })
     }
 
     /// The digits without leading zeros, and where the point stands: the size is `0.DIGITS * 10^point`.
     fn significant(&self) -> (impl Iterator<Item = u8> + Clone + use<'a>, i64) {
         let digits = self.whole.iter().chain(self.fraction).copied();
         let zeros = digits.clone().take_while(|digit| *digit == b'0').count();
-        (
-            digits.skip(zeros),
-            signed(self.whole.len()) - signed(zeros) + self.exponent,
-        )
+        (digits.skip(zeros), signed(self.whole.len()) - signed(zeros) + self.exponent)
     }
 }
 
@@ -62,12 +54,7 @@ fn signed(length: usize) -> i64 {
 }
 
 fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes.split_at(
-        bytes
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count(),
-    )
+    bytes.split_at(bytes.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
 fn parse_exponent(bytes: &[u8]) -> Option<i64> {
@@ -79,9 +66,7 @@ fn parse_exponent(bytes: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let size = digits.iter().fold(0, |size, digit| {
-        (size * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX)
-    });
+    let size = digits.iter().fold(0, |size, digit| (size * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX));
     Some(if negative { -size } else { size })
 }
 
@@ -93,20 +78,14 @@ pub(crate) fn is_number_text(text: &str) -> bool {
 /// Whether the text is `nan`, `inf` or `infinity` in any case, with or without sign.
 pub(crate) fn is_non_finite_text(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    ["nan", "inf", "infinity"]
-        .iter()
-        .any(|name| unsigned.eq_ignore_ascii_case(name))
+    ["nan", "inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name))
 }
 
 /// The nearest double of number text, ties to even; infinite when beyond the doubles; never -0.0.
 /// None when it is no number text.
 pub(crate) fn to_double(text: &str) -> Option<f64> {
     let decimal = Decimal::parse(text)?;
-    let value = if text.len() <= PLAIN_BYTES_MAX {
-        text.parse::<f64>().ok()?
-    } else {
-        long_to_double(&decimal)?
-    };
+    let value = if text.len() <= PLAIN_BYTES_MAX { text.parse::<f64>().ok()? } else { long_to_double(&decimal)? };
     Some(value + 0.0)
 }
 
@@ -118,11 +97,7 @@ fn long_to_double(decimal: &Decimal<'_>) -> Option<f64> {
         return Some(0.0);
     }
     if point > 400 {
-        return Some(if decimal.negative {
-            f64::NEG_INFINITY
-        } else {
-            f64::INFINITY
-        });
+        return Some(if decimal.negative { f64::NEG_INFINITY } else { f64::INFINITY });
     }
     let mut text = String::with_capacity(DIGITS_MAX + 16);
     text.push_str(if decimal.negative { "-0." } else { "0." });
@@ -171,16 +146,10 @@ mod tests {
         for text in ["1", "+1", "-1.", ".5", "0001", "1e5", "1.E+05", "-.5e-05"] {
             assert!(is_number_text(text), "{text}");
         }
-        for text in [
-            "", ".", "+", "1e", "1e+", "e5", "1 ", "0x1", "1_0", "1.2.3", "--1", "nan", "inf", "١",
-        ] {
+        for text in ["", ".", "+", "1e", "1e+", "e5", "1 ", "0x1", "1_0", "1.2.3", "--1", "nan", "inf", "١"] {
             assert!(!is_number_text(text), "{text}");
         }
-        assert!(
-            ["nan", "-Inf", "+INFINITY"]
-                .into_iter()
-                .all(is_non_finite_text)
-        );
+        assert!(["nan", "-Inf", "+INFINITY"].into_iter().all(is_non_finite_text));
         assert!(!is_non_finite_text("infinit"));
     }
 
@@ -189,10 +158,7 @@ mod tests {
         let zeros = "0".repeat(1_000_000);
         for (text, wanted) in [
             ("9007199254740993".to_owned(), 9_007_199_254_740_992.0),
-            (
-                format!("9007199254740993.{}1", "0".repeat(900)),
-                9_007_199_254_740_994.0,
-            ),
+            (format!("9007199254740993.{}1", "0".repeat(900)), 9_007_199_254_740_994.0),
             (format!("0.{zeros}15e1000001"), 1.5),
             (format!("15{zeros}e-1000001"), 1.5),
             (format!("{zeros}7"), 7.0),
@@ -204,12 +170,7 @@ mod tests {
             ("2.4703282292062327208e-324".to_owned(), 0.0),
             ("2.4703282292062327209e-324".to_owned(), 5e-324),
         ] {
-            assert_eq!(
-                to_double(&text),
-                Some(wanted),
-                "{}",
-                &text[..text.len().min(40)]
-            );
+            assert_eq!(to_double(&text), Some(wanted), "{}", &text[..text.len().min(40)]);
         }
         assert_eq!(to_double("-0.0").map(f64::to_bits), Some(0));
     }

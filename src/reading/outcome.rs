@@ -157,13 +157,7 @@ mod tests {
         for (index, reason) in Reason::ALL.into_iter().enumerate() {
             assert_eq!(usize::from(reason.code()), index);
             assert_eq!(Reason::from_code(reason.code()), Some(reason));
-            assert_eq!(
-                Reason::ALL
-                    .iter()
-                    .filter(|other| other.name() == reason.name())
-                    .count(),
-                1
-            );
+            assert_eq!(Reason::ALL.iter().filter(|other| other.name() == reason.name()).count(), 1);
         }
         assert_eq!(Reason::from_code(19), None);
     }

@@ -15,12 +15,7 @@ enum Found<'d> {
     Json(Content<'d>),
 }
 
-fn find<'d>(
-    source: &Source,
-    record: &InputRecord<'d>,
-    document: &Document<'d>,
-    body: Place,
-) -> Found<'d> {
+fn find<'d>(source: &Source, record: &InputRecord<'d>, document: &Document<'d>, body: Place) -> Found<'d> {
     let in_json = |from, pointer| match document.resolve(from, pointer) {
         None => Found::Nothing,
         Some(place) => Found::Json(document.content(place)),
@@ -42,21 +37,15 @@ pub(super) fn device<'d>(
 ) -> Result<Cow<'d, str>, Reason> {
     let whole = match find(&rules.device.source, record, document, body) {
         Found::Nothing | Found::Json(Content::Null) => return Err(Reason::NoDevice),
-        Found::Bytes(bytes) => {
-            Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| Reason::BadDevice)?)
-        }
+        Found::Bytes(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| Reason::BadDevice)?),
         Found::Json(Content::Text(text)) => text,
         Found::Json(Content::Number(written)) => Cow::Borrowed(written),
         Found::Json(Content::Bool(_) | Content::Container) => return Err(Reason::BadDevice),
     };
     let device = match (rules.device.segment, whole) {
         (None, whole) => whole,
-        (Some(segment), Cow::Borrowed(whole)) => {
-            Cow::Borrowed(whole.split('/').nth(segment).unwrap_or(""))
-        }
-        (Some(segment), Cow::Owned(whole)) => {
-            Cow::Owned(whole.split('/').nth(segment).unwrap_or("").to_owned())
-        }
+        (Some(segment), Cow::Borrowed(whole)) => Cow::Borrowed(whole.split('/').nth(segment).unwrap_or("")),
+        (Some(segment), Cow::Owned(whole)) => Cow::Owned(whole.split('/').nth(segment).unwrap_or("").to_owned()),
     };
     match device.len() {
         0 => Err(Reason::NoDevice),
@@ -76,10 +65,7 @@ pub(super) fn time(
         TimeSource::Record => record_time(record)?,
         TimeSource::From(source) => match find(source, record, document, body) {
             Found::Nothing | Found::Json(Content::Null) => return Err(Reason::NoTime),
-            Found::Bytes(bytes) => text_time(
-                rules,
-                std::str::from_utf8(bytes).map_err(|_| Reason::BadTime)?,
-            )?,
+            Found::Bytes(bytes) => text_time(rules, std::str::from_utf8(bytes).map_err(|_| Reason::BadTime)?)?,
             Found::Json(Content::Text(text)) => text_time(rules, &text)?,
             Found::Json(Content::Number(written)) => number_time(rules, written)?,
             Found::Json(Content::Bool(_) | Content::Container) => return Err(Reason::BadTime),
@@ -131,8 +117,7 @@ fn plausible(rules: &InputRules, record: &InputRecord<'_>, time_ms: i64) -> Resu
     }
     match rules.future_max_ms {
         Some(future_max_ms)
-            if record.timestamp_ms >= 0
-                && time_ms > record.timestamp_ms.saturating_add(future_max_ms) =>
+            if record.timestamp_ms >= 0 && time_ms > record.timestamp_ms.saturating_add(future_max_ms) =>
         {
             Err(Reason::Future)
         }

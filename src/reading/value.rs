@@ -28,11 +28,7 @@ fn from_text(text: &str, rule: &ValueRules) -> Result<f64, Outcome> {
         return from_number_text(text, rule);
     }
     let is_non_finite = number::is_non_finite_text(text);
-    Err(Outcome::Rejected(if is_non_finite {
-        Reason::NotFinite
-    } else {
-        Reason::NotNumeric
-    }))
+    Err(Outcome::Rejected(if is_non_finite { Reason::NotFinite } else { Reason::NotNumeric }))
 }
 
 fn from_number_text(text: &str, rule: &ValueRules) -> Result<f64, Outcome> {
@@ -43,14 +39,7 @@ fn from_number_text(text: &str, rule: &ValueRules) -> Result<f64, Outcome> {
     }
 }
 
-#[allow(
-    clippy::float_cmp,
-    reason = "a value is missing if it is exactly one of the configured numbers"
-)]
+#[allow(clippy::float_cmp, reason = "a value is missing if it is exactly one of the configured numbers")]
 fn unless_missing(value: f64, rule: &ValueRules) -> Result<f64, Outcome> {
-    if rule.missing.contains(&value) {
-        Err(Outcome::Missing)
-    } else {
-        Ok(value)
-    }
+    if rule.missing.contains(&value) { Err(Outcome::Missing) } else { Ok(value) }
 }

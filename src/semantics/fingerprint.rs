@@ -58,10 +58,7 @@ impl Canonical {
 
     fn input(&mut self, semantics: &Semantics) {
         let rules = &semantics.input;
-        for (name, pointer) in [
-            ("input.decode", &rules.decode),
-            ("input.records", &rules.records),
-        ] {
+        for (name, pointer) in [("input.decode", &rules.decode), ("input.records", &rules.records)] {
             if let Some(pointer) = pointer {
                 self.text(name, pointer.text());
             }
@@ -88,42 +85,23 @@ impl Canonical {
         for value in &rules.values {
             self.value(value);
         }
-        self.number(
-            "input.limits.max_future",
-            rules.future_max_ms.unwrap_or(-1),
-            300_000,
-        );
+        self.number("input.limits.max_future", rules.future_max_ms.unwrap_or(-1), 300_000);
         self.number("input.limits.min_time", rules.time_min_ms, 946_684_800_000);
-        self.number(
-            "input.limits.max_device_id",
-            signed(rules.device_bytes_max),
-            256,
-        );
-        self.number(
-            "input.limits.max_readings_per_record",
-            signed(rules.readings_max),
-            10_000,
-        );
+        self.number("input.limits.max_device_id", signed(rules.device_bytes_max), 256);
+        self.number("input.limits.max_readings_per_record", signed(rules.readings_max), 10_000);
     }
 
     fn value(&mut self, value: &ValueRules) {
         self.text("input.value.name", &value.name);
         self.text("input.value.pointer", value.pointer.text());
         for missing in &value.missing {
-            self.bytes(
-                "input.value.missing",
-                &(missing + 0.0).to_bits().to_be_bytes(),
-            );
+            self.bytes("input.value.missing", &(missing + 0.0).to_bits().to_be_bytes());
         }
         for missing in &value.missing_text {
             self.text("input.value.missing_text", missing);
         }
         self.number("input.value.booleans", i64::from(value.booleans), 0);
-        self.number(
-            "input.value.numeric_strings",
-            i64::from(value.numeric_strings),
-            1,
-        );
+        self.number("input.value.numeric_strings", i64::from(value.numeric_strings), 1);
     }
 
     fn dead_letter(&mut self, outcomes: &[DeadLetterOutcome]) {
@@ -135,11 +113,7 @@ impl Canonical {
             (DeadLetterOutcome::NullRecord, "null_record", false),
         ];
         for (outcome, name, default) in all {
-            self.number(
-                &format!("output.dead_letter.{name}"),
-                outcomes.contains(&outcome).into(),
-                default.into(),
-            );
+            self.number(&format!("output.dead_letter.{name}"), outcomes.contains(&outcome).into(), default.into());
         }
     }
 }
@@ -153,9 +127,7 @@ mod tests {
     use crate::semantics::Semantics;
 
     fn hash(text: &str) -> u64 {
-        Semantics::from_toml(&format!("[input]\ntopic = \"iot\"\n{text}"))
-            .expect("a configuration")
-            .hash()
+        Semantics::from_toml(&format!("[input]\ntopic = \"iot\"\n{text}")).expect("a configuration").hash()
     }
 
     #[test]

@@ -10,9 +10,9 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 
 pub use sections::{
-    CalendarUnit, DeadLetterOutcome, DedupSection, DeviceSection, Emit, Format, InputSection,
-    LimitsSection, OnImplausible, OutputSection, SenmlSection, TimeSection, TimeUnit, ValueSection,
-    Variance, WindowKind, WindowSection,
+    CalendarUnit, DeadLetterOutcome, DedupSection, DeviceSection, Emit, Format, InputSection, LimitsSection,
+    OnImplausible, OutputSection, SenmlSection, TimeSection, TimeUnit, ValueSection, Variance, WindowKind,
+    WindowSection,
 };
 
 pub(crate) use pointer::Pointer;
@@ -133,12 +133,8 @@ impl Semantics {
             window: WindowSection,
             output: OutputSection,
         }
-        let sections: Sections = toml::from_str(text).map_err(|error| {
-            vec![SemanticsError {
-                key: String::new(),
-                message: error.to_string(),
-            }]
-        })?;
+        let sections: Sections = toml::from_str(text)
+            .map_err(|error| vec![SemanticsError { key: String::new(), message: error.to_string() }])?;
         Self::compile(&sections.input, &sections.window, &sections.output)
     }
 

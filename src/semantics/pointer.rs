@@ -22,10 +22,7 @@ impl Pointer {
             None if text.is_empty() => Vec::new(),
             None => return None,
         };
-        Some(Self {
-            text: text.to_owned(),
-            tokens,
-        })
+        Some(Self { text: text.to_owned(), tokens })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -40,8 +37,7 @@ impl Pointer {
 impl Token {
     fn parse(escaped: &str) -> Self {
         let name = escaped.replace("~1", "/").replace("~0", "~");
-        let is_index = name == "0"
-            || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
+        let is_index = name == "0" || (!name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit()));
         let index = if is_index { name.parse().ok() } else { None };
         Self { name, index }
     }
@@ -53,32 +49,19 @@ mod tests {
 
     fn tokens(text: &str) -> Vec<(String, Option<usize>)> {
         let pointer = Pointer::parse(text).expect("a pointer");
-        pointer
-            .tokens()
-            .iter()
-            .map(|token| (token.name.clone(), token.index))
-            .collect()
+        pointer.tokens().iter().map(|token| (token.name.clone(), token.index)).collect()
     }
 
     #[test]
     fn tokens_are_unescaped_in_the_order_of_the_rfc() {
         assert_eq!(tokens(""), []);
-        assert_eq!(
-            tokens("/a~1b/m~0n/~01"),
-            [
-                ("a/b".into(), None),
-                ("m~n".into(), None),
-                ("~1".into(), None)
-            ]
-        );
+        assert_eq!(tokens("/a~1b/m~0n/~01"), [("a/b".into(), None), ("m~n".into(), None), ("~1".into(), None)]);
     }
 
     #[test]
     fn only_plain_numbers_are_indices() {
-        let indices: Vec<_> = tokens("/0/12/012/-/1a//99999999999999999999999")
-            .into_iter()
-            .map(|token| token.1)
-            .collect();
+        let indices: Vec<_> =
+            tokens("/0/12/012/-/1a//99999999999999999999999").into_iter().map(|token| token.1).collect();
         assert_eq!(indices, [Some(0), Some(12), None, None, None, None, None]);
     }
 

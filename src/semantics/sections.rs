@@ -89,11 +89,7 @@ pub struct DeviceSection {
 
 impl Default for DeviceSection {
     fn default() -> Self {
-        Self {
-            from: "body".to_owned(),
-            pointer: None,
-            segment: None,
-        }
+        Self { from: "body".to_owned(), pointer: None, segment: None }
     }
 }
 
@@ -118,13 +114,7 @@ pub struct TimeSection {
 
 impl Default for TimeSection {
     fn default() -> Self {
-        Self {
-            from: "body".to_owned(),
-            pointer: None,
-            unit: None,
-            zone: None,
-            on_implausible: OnImplausible::Reject,
-        }
+        Self { from: "body".to_owned(), pointer: None, unit: None, zone: None, on_implausible: OnImplausible::Reject }
     }
 }
 
@@ -190,9 +180,7 @@ pub struct SenmlSection {
 
 impl Default for SenmlSection {
     fn default() -> Self {
-        Self {
-            split: "base".to_owned(),
-        }
+        Self { split: "base".to_owned() }
     }
 }
 
@@ -233,10 +221,7 @@ pub struct DedupSection {
 
 impl Default for DedupSection {
     fn default() -> Self {
-        Self {
-            by: "none".to_owned(),
-            keep: "1h".to_owned(),
-        }
+        Self { by: "none".to_owned(), keep: "1h".to_owned() }
     }
 }
 

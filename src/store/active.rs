@@ -109,11 +109,7 @@ impl Active {
     }
 
     pub(super) fn pending(&self) -> Pending {
-        Pending {
-            entries: self.open.changes.len(),
-            bytes: self.open.bytes,
-            records: self.open.records,
-        }
+        Pending { entries: self.open.changes.len(), bytes: self.open.bytes, records: self.open.records }
     }
 
     pub(super) fn has_changes(&self) -> bool {
@@ -141,12 +137,7 @@ impl Active {
     }
 
     /// Ends a record: what was lost of it becomes a dead letter.
-    pub(super) fn end(
-        &mut self,
-        semantics: &Semantics,
-        record: &InputRecord<'_>,
-        lost: Option<Lost>,
-    ) {
+    pub(super) fn end(&mut self, semantics: &Semantics, record: &InputRecord<'_>, lost: Option<Lost>) {
         let Some(lost) = lost else { return };
         let letter = lost.into_letter(semantics.topic(), self.partition, record);
         self.totals.counters.dead_letters += 1;
@@ -157,9 +148,7 @@ impl Active {
     /// Reads a reading into the windows that take it, and closes those that are due.
     pub(super) fn read(&mut self, rules: &[WindowRules], reading: &Reading<'_>) -> Outcome {
         let mut id = self.state.find(reading.device, reading.metric);
-        let watermark_ms = id
-            .and_then(|id| self.state.get(id))
-            .map_or(i64::MIN, |series| series.watermark_ms);
+        let watermark_ms = id.and_then(|id| self.state.get(id)).map_or(i64::MIN, |series| series.watermark_ms);
         let mut is_counted = false;
         for (definition, rule) in (0u8..).zip(rules) {
             let place = (definition, rule.shape.start_of(reading.time_ms));
@@ -182,13 +171,7 @@ impl Active {
         Outcome::Counted
     }
 
-    fn add(
-        &mut self,
-        id: SeriesId,
-        rules: &[WindowRules],
-        place: (u8, i64),
-        reading: &Reading<'_>,
-    ) {
+    fn add(&mut self, id: SeriesId, rules: &[WindowRules], place: (u8, i64), reading: &Reading<'_>) {
         let Some(series) = self.state.get_mut(id) else {
             return;
         };
@@ -206,13 +189,7 @@ impl Active {
             self.open.touch(id, place, reading, None);
             let aggregate = Some(Aggregate::of(reading.time_ms, reading.value));
             let (definition, start_ms) = place;
-            series.insert(Window {
-                definition,
-                start_ms,
-                aggregate,
-                is_touched: true,
-                entry_hash: 0,
-            });
+            series.insert(Window { definition, start_ms, aggregate, is_touched: true, entry_hash: 0 });
         }
         series.due_ms = series.due_ms.min(due_ms(rules, place));
     }
@@ -227,8 +204,7 @@ impl Active {
         }
         let mut next_due_ms = i64::MAX;
         for index in 0..series.windows().len() {
-            let Some((window, aggregate)) = series.windows().get(index).and_then(Window::open)
-            else {
+            let Some((window, aggregate)) = series.windows().get(index).and_then(Window::open) else {
                 continue;
             };
             let due_ms = due_ms(rules, window.place());
@@ -244,11 +220,7 @@ impl Active {
             };
             let old = window.aggregate.take();
             if !window.is_touched {
-                self.open.changes.push(Change {
-                    series: id,
-                    place: window.place(),
-                    old,
-                });
+                self.open.changes.push(Change { series: id, place: window.place(), old });
                 window.is_touched = true;
             }
         }
@@ -268,10 +240,7 @@ impl Active {
         let mut hashes = Vec::with_capacity(self.open.changes.len());
         let (mut digest, mut entries) = (self.digest, self.entries);
         for change in &self.open.changes {
-            let found = self
-                .state
-                .get(change.series)
-                .and_then(|series| Some((series, series.window(change.place)?)));
+            let found = self.state.get(change.series).and_then(|series| Some((series, series.window(change.place)?)));
             let mut hash = 0;
             if let Some((series, window)) = found {
                 if change.old.is_some() {
@@ -299,20 +268,12 @@ impl Active {
             entries,
             semantics_hash: semantics.hash(),
         };
-        self.open.prepared = Some(Prepared {
-            progress: progress.clone(),
-            hashes,
-        });
+        self.open.prepared = Some(Prepared { progress: progress.clone(), hashes });
         let mut outputs = self.open.outputs.clone();
         if semantics.emit() == Emit::Changes {
             outputs.extend(self.changes(semantics.windows()));
         }
-        Batch {
-            entries: records.finish(),
-            outputs,
-            dead_letters: self.open.dead_letters.clone(),
-            progress,
-        }
+        Batch { entries: records.finish(), outputs, dead_letters: self.open.dead_letters.clone(), progress }
     }
 
     /// The open windows that were counted into, by device, metric and start.
@@ -327,31 +288,17 @@ impl Active {
                 Some((series, window, aggregate))
             })
             .collect();
-        changed.sort_unstable_by_key(|(series, window, _)| {
-            (series.device(), series.metric(), window.place())
-        });
+        changed.sort_unstable_by_key(|(series, window, _)| (series.device(), series.metric(), window.place()));
         changed.into_iter().map(move |(series, window, aggregate)| {
-            output(
-                series.device(),
-                series.show(self.partition, rules, window, aggregate, false),
-            )
+            output(series.device(), series.show(self.partition, rules, window, aggregate, false))
         })
     }
 
     /// A record is one null record or at least one candidate, each with one outcome.
     fn check_conservation(&self) {
-        let Totals {
-            counters, consumed, ..
-        } = &self.totals;
-        debug_assert_eq!(
-            counters.consumed(),
-            *consumed,
-            "an outcome is missing or was counted twice"
-        );
-        debug_assert!(
-            *consumed >= counters.records,
-            "a record is without an outcome"
-        );
+        let Totals { counters, consumed, .. } = &self.totals;
+        debug_assert_eq!(counters.consumed(), *consumed, "an outcome is missing or was counted twice");
+        debug_assert!(*consumed >= counters.records, "a record is without an outcome");
     }
 
     /// Ends the batch that `batch()` gave last; None, and nothing is done, when there is none.
@@ -403,13 +350,7 @@ impl Active {
 
 impl OpenBatch {
     /// Notes the first change of a window, before it is made.
-    fn touch(
-        &mut self,
-        series: SeriesId,
-        place: (u8, i64),
-        reading: &Reading<'_>,
-        old: Option<Aggregate>,
-    ) {
+    fn touch(&mut self, series: SeriesId, place: (u8, i64), reading: &Reading<'_>, old: Option<Aggregate>) {
         self.bytes += ENTRY_BYTES + reading.device.len() + reading.metric.len();
         self.changes.push(Change { series, place, old });
     }
@@ -429,8 +370,5 @@ impl OpenBatch {
 }
 
 fn output(device: &str, text: String) -> Output {
-    Output {
-        key: Bytes::copy_from_slice(device.as_bytes()),
-        value: Bytes::from(text),
-    }
+    Output { key: Bytes::copy_from_slice(device.as_bytes()), value: Bytes::from(text) }
 }

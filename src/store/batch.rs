@@ -68,12 +68,7 @@ impl Encoder {
     }
 
     /// Key and value of a window's entry.
-    pub(super) fn entry(
-        &mut self,
-        series: &Series,
-        window: &Window,
-        aggregate: &Aggregate,
-    ) -> (&[u8], &[u8]) {
+    pub(super) fn entry(&mut self, series: &Series, window: &Window, aggregate: &Aggregate) -> (&[u8], &[u8]) {
         self.bytes.clear();
         write_window_key(&mut self.bytes, &key_of(series, window));
         let key_bytes = self.bytes.len();
@@ -101,10 +96,7 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn with_capacity(records: usize) -> Self {
-        Self {
-            bytes: Vec::with_capacity(records * 112),
-            ends: Vec::with_capacity(records),
-        }
+        Self { bytes: Vec::with_capacity(records * 112), ends: Vec::with_capacity(records) }
     }
 
     /// Adds an entry and gives its hash.
@@ -128,11 +120,7 @@ impl Records {
         let bytes = Bytes::from(self.bytes);
         let record = |(start, middle, end): (usize, usize, usize)| ChangelogRecord {
             key: bytes.slice(start..middle),
-            value: if middle == end {
-                None
-            } else {
-                Some(bytes.slice(middle..end))
-            },
+            value: if middle == end { None } else { Some(bytes.slice(middle..end)) },
         };
         self.ends.into_iter().map(record).collect()
     }

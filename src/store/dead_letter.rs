@@ -31,26 +31,16 @@ impl DeadLetter {
     /// The same without its value, for when the broker refuses the size: `hotspare.value_omitted` is its length.
     #[must_use]
     pub fn without_value(&self) -> Self {
-        let mut letter = Self {
-            value: None,
-            ..self.clone()
-        };
+        let mut letter = Self { value: None, ..self.clone() };
         let length = self.value.as_ref().map_or(0, Vec::len);
-        letter.headers.push((
-            "hotspare.value_omitted".to_owned(),
-            Some(length.to_string().into_bytes()),
-        ));
+        letter.headers.push(("hotspare.value_omitted".to_owned(), Some(length.to_string().into_bytes())));
         letter
     }
 
     /// About how many bytes it takes in a batch.
     pub(super) fn bytes(&self) -> usize {
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
-        let headers: usize = self
-            .headers
-            .iter()
-            .map(|(name, value)| name.len() + length(value))
-            .sum();
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + length(value)).sum();
         length(&self.key) + length(&self.value) + headers
     }
 }
@@ -86,24 +76,12 @@ impl Lost {
         text.push(']');
     }
 
-    pub(super) fn into_letter(
-        self,
-        topic: &str,
-        partition: PartitionId,
-        record: &InputRecord<'_>,
-    ) -> DeadLetter {
-        let reasons: Vec<_> = self
-            .reasons
-            .iter()
-            .map(|(reason, count)| format!("{reason}={count}"))
-            .collect();
+    pub(super) fn into_letter(self, topic: &str, partition: PartitionId, record: &InputRecord<'_>) -> DeadLetter {
+        let reasons: Vec<_> = self.reasons.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
         let (reasons, readings) = (reasons.join(","), self.readings + "]");
         let own = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
-        let mut headers: Vec<_> = record
-            .headers
-            .iter()
-            .map(|(name, value)| (name.clone().into_owned(), own(*value)))
-            .collect();
+        let mut headers: Vec<_> =
+            record.headers.iter().map(|(name, value)| (name.clone().into_owned(), own(*value))).collect();
         for (name, value) in [
             ("hotspare.topic", topic.to_owned()),
             ("hotspare.partition", partition.to_string()),
@@ -114,14 +92,7 @@ impl Lost {
         ] {
             headers.push((name.to_owned(), Some(value.into_bytes())));
         }
-        DeadLetter {
-            offset: record.offset,
-            key: own(record.key),
-            value: own(record.value),
-            headers,
-            reasons,
-            readings,
-        }
+        DeadLetter { offset: record.offset, key: own(record.key), value: own(record.value), headers, reasons, readings }
     }
 }
 
@@ -132,17 +103,8 @@ mod tests {
     use hotspare_cluster::{Offset, PartitionId};
 
     fn record() -> InputRecord<'static> {
-        let headers = vec![
-            ("a".into(), None),
-            ("hotspare.topic".into(), Some(&b"x"[..])),
-        ];
-        InputRecord {
-            offset: Offset(7),
-            timestamp_ms: -1,
-            key: Some(b"k"),
-            value: Some(b"vvv"),
-            headers,
-        }
+        let headers = vec![("a".into(), None), ("hotspare.topic".into(), Some(&b"x"[..]))];
+        InputRecord { offset: Offset(7), timestamp_ms: -1, key: Some(b"k"), value: Some(b"vvv"), headers }
     }
 
     #[test]
@@ -152,25 +114,14 @@ mod tests {
         lost.add(Some(4), None, Outcome::Late);
         lost.add(Some(5), None, Outcome::Late);
         let letter = lost.into_letter("iot", PartitionId(2), &record());
-        assert_eq!(
-            (letter.key.as_deref(), letter.value.as_deref()),
-            (Some(&b"k"[..]), Some(&b"vvv"[..]))
-        );
+        assert_eq!((letter.key.as_deref(), letter.value.as_deref()), (Some(&b"k"[..]), Some(&b"vvv"[..])));
         assert_eq!(letter.reasons, "late=2,not_numeric=1");
-        assert_eq!(
-            letter.readings,
-            r#"[[3,"m\"","not_numeric"],[4,null,"late"],[5,null,"late"]]"#
-        );
+        assert_eq!(letter.readings, r#"[[3,"m\"","not_numeric"],[4,null,"late"],[5,null,"late"]]"#);
         let headers: Vec<_> = letter
             .headers
             .iter()
             .map(|(name, value)| {
-                (
-                    name.as_str(),
-                    value
-                        .as_deref()
-                        .map(|value| std::str::from_utf8(value).expect("UTF-8")),
-                )
+                (name.as_str(), value.as_deref().map(|value| std::str::from_utf8(value).expect("UTF-8")))
             })
             .collect();
         let wanted = [
@@ -186,10 +137,7 @@ mod tests {
         assert_eq!(headers, wanted);
         let without = letter.without_value();
         assert_eq!(without.value, None);
-        assert_eq!(
-            without.headers.last(),
-            Some(&("hotspare.value_omitted".to_owned(), Some(b"3".to_vec())))
-        );
+        assert_eq!(without.headers.last(), Some(&("hotspare.value_omitted".to_owned(), Some(b"3".to_vec()))));
     }
 
     #[test]

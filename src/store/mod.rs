@@ -61,39 +61,21 @@ impl Store {
 
     /// Reads a record into the state: active only. Records must come in the order of their offsets.
     pub fn apply(&mut self, record: &InputRecord<'_>) {
-        let Self {
-            semantics,
-            reader,
-            active,
-            ..
-        } = self;
+        let Self { semantics, reader, active, .. } = self;
         active.begin(record);
         let mut lost = None;
-        reader.read(semantics.input(), record, |candidate| {
-            take(semantics, active, &mut lost, &candidate)
-        });
+        reader.read(semantics.input(), record, |candidate| take(semantics, active, &mut lost, &candidate));
         active.end(semantics, record, lost);
     }
 
     /// Counts a record on which this code panicked as one rejection, `internal_error`, and makes its dead letter: active
     /// only, after [`Store::undo`] and with the other records of the batch applied again in their order.
     pub fn reject_internal(&mut self, record: &InputRecord<'_>) {
-        let Self {
-            semantics, active, ..
-        } = self;
+        let Self { semantics, active, .. } = self;
         active.begin(record);
         let mut lost = None;
         let outcome = Outcome::Rejected(Reason::InternalError);
-        take(
-            semantics,
-            active,
-            &mut lost,
-            &Candidate {
-                body: None,
-                metric: None,
-                reading: Err(outcome),
-            },
-        );
+        take(semantics, active, &mut lost, &Candidate { body: None, metric: None, reading: Err(outcome) });
         active.end(semantics, record, lost);
     }
 
@@ -117,13 +99,8 @@ impl Store {
     /// What one transaction writes: everything since the last commit. The batch stays open until [`Store::committed`]
     /// or [`Store::undo`]; until then this gives the same again.
     pub fn batch(&mut self, epoch: Epoch, next_input_offset: Offset) -> Batch {
-        let commit = self
-            .progress
-            .as_ref()
-            .map_or(0, |progress| progress.commit)
-            .saturating_add(1);
-        self.active
-            .batch(&self.semantics, epoch, commit, next_input_offset)
+        let commit = self.progress.as_ref().map_or(0, |progress| progress.commit).saturating_add(1);
+        self.active.batch(&self.semantics, epoch, commit, next_input_offset)
     }
 
     /// The batch that [`Store::batch`] gave last is committed. Nothing may have been applied since; if something was,
@@ -145,17 +122,11 @@ impl Store {
     ///
     /// # Errors
     /// [`ChangelogError`] when a later version wrote it or it is damaged; the state is as before.
-    pub fn apply_changelog(
-        &mut self,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<Applied, ChangelogError> {
+    pub fn apply_changelog(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<Applied, ChangelogError> {
         debug_assert!(!self.has_changes(), "a changelog record in an open batch");
         match Entry::of_key(key)? {
             Entry::Progress => {
-                let value = value.ok_or_else(|| {
-                    ChangelogError::corrupt(key, None, "progress without a value")
-                })?;
+                let value = value.ok_or_else(|| ChangelogError::corrupt(key, None, "progress without a value"))?;
                 let progress = Progress::decode(value)?;
                 self.active.adopt(&progress);
                 self.progress = Some(progress.clone());
@@ -177,16 +148,13 @@ impl Store {
             .windows()
             .get(usize::from(window.definition))
             .filter(|rules| rules.shape.start_of(window.start_ms) == window.start_ms)
-            .ok_or_else(|| {
-                ChangelogError::corrupt(key, value, "the configuration has no such window")
-            })?;
+            .ok_or_else(|| ChangelogError::corrupt(key, value, "the configuration has no such window"))?;
         match value {
             Some(value) => {
                 let end_ms = rules.shape.end_of(window.start_ms);
                 let aggregate = decode_window(key, value, window.start_ms, end_ms)?;
                 let hash = self.encoder.hash(key, value);
-                self.active
-                    .put(window, aggregate, hash, self.semantics.windows());
+                self.active.put(window, aggregate, hash, self.semantics.windows());
                 Ok(Applied::Entry)
             }
             None => {
@@ -269,34 +237,24 @@ impl Store {
     #[must_use]
     pub fn open_windows(&self) -> Vec<String> {
         let mut open: Vec<_> = self.active.state().open().collect();
-        open.sort_unstable_by_key(|(series, window, _)| {
-            (series.device(), series.metric(), window.place())
-        });
+        open.sort_unstable_by_key(|(series, window, _)| (series.device(), series.metric(), window.place()));
         let partition = self.active.partition();
         let rules = self.semantics.windows();
         open.into_iter()
-            .map(|(series, window, aggregate)| {
-                series.show(partition, rules, window, aggregate, false)
-            })
+            .map(|(series, window, aggregate)| series.show(partition, rules, window, aggregate, false))
             .collect()
     }
 }
 
 /// Gives a candidate its outcome.
-fn take(
-    semantics: &Semantics,
-    active: &mut Active,
-    lost: &mut Option<Lost>,
-    candidate: &Candidate<'_>,
-) {
+fn take(semantics: &Semantics, active: &mut Active, lost: &mut Option<Lost>, candidate: &Candidate<'_>) {
     let outcome = match &candidate.reading {
         Ok(reading) => active.read(semantics.windows(), reading),
         Err(outcome) => *outcome,
     };
     active.count(outcome);
     if semantics.keeps(outcome) {
-        lost.get_or_insert_with(Lost::default)
-            .add(candidate.body, candidate.metric, outcome);
+        lost.get_or_insert_with(Lost::default).add(candidate.body, candidate.metric, outcome);
     }
 }
 

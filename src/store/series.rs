@@ -80,15 +80,11 @@ impl Series {
     }
 
     pub(super) fn window(&self, place: (u8, i64)) -> Option<&Window> {
-        self.position(place)
-            .ok()
-            .and_then(|index| self.windows.get(index))
+        self.position(place).ok().and_then(|index| self.windows.get(index))
     }
 
     pub(super) fn window_mut(&mut self, place: (u8, i64)) -> Option<&mut Window> {
-        self.position(place)
-            .ok()
-            .and_then(|index| self.windows.get_mut(index))
+        self.position(place).ok().and_then(|index| self.windows.get_mut(index))
     }
 
     /// Inserts a window that is not there yet.
@@ -102,9 +98,7 @@ impl Series {
     }
 
     pub(super) fn remove(&mut self, place: (u8, i64)) -> Option<Window> {
-        self.position(place)
-            .ok()
-            .map(|index| self.windows.remove(index))
+        self.position(place).ok().map(|index| self.windows.remove(index))
     }
 
     /// Computes anew what follows from the windows (see the note on this in the changelog room).
@@ -145,9 +139,7 @@ impl Series {
 pub(super) fn due_ms(rules: &[WindowRules], (definition, start_ms): (u8, i64)) -> i64 {
     rules
         .get(usize::from(definition))
-        .map_or(i64::MAX, |rules| {
-            rules.shape.end_of(start_ms).saturating_add(rules.grace_ms)
-        })
+        .map_or(i64::MAX, |rules| rules.shape.end_of(start_ms).saturating_add(rules.grace_ms))
 }
 
 /// All series, found by device and metric.
@@ -179,8 +171,7 @@ impl State {
 
     fn find_hashed(&self, hash: u64, device: &str, metric: &str) -> Option<SeriesId> {
         let is_it = |slot: &u32| {
-            self.get(SeriesId(*slot))
-                .is_some_and(|series| *series.device == *device && *series.metric == *metric)
+            self.get(SeriesId(*slot)).is_some_and(|series| *series.device == *device && *series.metric == *metric)
         };
         self.index.find(hash, is_it).copied().map(SeriesId)
     }
@@ -211,10 +202,7 @@ impl State {
         *self.slots.get_mut(slot as usize)? = Some(series);
         let slots = &self.slots;
         self.index.insert_unique(hash, slot, |slot| {
-            slots
-                .get(*slot as usize)
-                .and_then(Option::as_ref)
-                .map_or(0, |series| series.hash)
+            slots.get(*slot as usize).and_then(Option::as_ref).map_or(0, |series| series.hash)
         });
         Some(SeriesId(slot))
     }
@@ -245,10 +233,7 @@ impl State {
     /// Every open window, in no certain order.
     pub(super) fn open(&self) -> impl Iterator<Item = (&Series, &Window, &Aggregate)> {
         self.slots.iter().flatten().flat_map(|series| {
-            series
-                .windows
-                .iter()
-                .filter_map(move |window| Some((series, window, window.aggregate.as_ref()?)))
+            series.windows.iter().filter_map(move |window| Some((series, window, window.aggregate.as_ref()?)))
         })
     }
 }

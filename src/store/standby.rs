@@ -8,13 +8,7 @@ use crate::window::Aggregate;
 
 impl Active {
     /// Puts an entry of the changelog in place.
-    pub(super) fn put(
-        &mut self,
-        key: &WindowKey<'_>,
-        aggregate: Aggregate,
-        hash: u128,
-        rules: &[WindowRules],
-    ) {
+    pub(super) fn put(&mut self, key: &WindowKey<'_>, aggregate: Aggregate, hash: u128, rules: &[WindowRules]) {
         let Some(id) = self.state.find_or_insert(key.device, key.metric) else {
             return;
         };
@@ -30,13 +24,7 @@ impl Active {
         } else {
             let (definition, start_ms) = place;
             let aggregate = Some(aggregate);
-            series.insert(Window {
-                definition,
-                start_ms,
-                aggregate,
-                is_touched: false,
-                entry_hash: hash,
-            });
+            series.insert(Window { definition, start_ms, aggregate, is_touched: false, entry_hash: hash });
             self.entries += 1;
         }
         self.digest = self.digest.wrapping_add(hash);
@@ -63,11 +51,7 @@ impl Active {
     pub(super) fn adopt(&mut self, progress: &Progress) {
         let counters = progress.counters.clone();
         let consumed = counters.consumed();
-        self.totals = Totals {
-            counters,
-            log_time_ms: progress.log_time_ms,
-            consumed,
-        };
+        self.totals = Totals { counters, log_time_ms: progress.log_time_ms, consumed };
         self.committed = self.totals.clone();
     }
 }

@@ -32,21 +32,12 @@ struct Connection {
 
 impl Connection {
     fn open(client: &ClientConfig, timeout: Duration) -> Result<Connection, TopicsError> {
-        let servers = client
-            .get("bootstrap.servers")
-            .unwrap_or_default()
-            .to_owned();
-        Ok(Connection {
-            admin: Arc::new(client.create()?),
-            servers,
-            timeout,
-        })
+        let servers = client.get("bootstrap.servers").unwrap_or_default().to_owned();
+        Ok(Connection { admin: Arc::new(client.create()?), servers, timeout })
     }
 
     fn options(&self) -> AdminOptions {
-        AdminOptions::new()
-            .request_timeout(Some(self.timeout))
-            .operation_timeout(Some(self.timeout))
+        AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
     }
 
     /// Metadata of all topics: asked for one by one, those that are missing might be created by the broker.
@@ -56,18 +47,13 @@ impl Connection {
             let metadata = admin.inner().fetch_metadata(None, timeout)?;
             Ok((metadata, admin.inner().fetch_cluster_id(timeout)))
         };
-        let result: Result<_, KafkaError> = tokio::task::spawn_blocking(fetch)
-            .await
-            .map_err(|error| TopicsError::BrokenOff(error.to_string()))?;
+        let result: Result<_, KafkaError> =
+            tokio::task::spawn_blocking(fetch).await.map_err(|error| TopicsError::BrokenOff(error.to_string()))?;
         result.map_err(|error| self.classify(error, "list", "the topics"))
     }
 
     fn unreachable(&self, reason: String) -> TopicsError {
-        TopicsError::Unreachable {
-            servers: self.servers.clone(),
-            timeout_ms: self.timeout.as_millis(),
-            reason,
-        }
+        TopicsError::Unreachable { servers: self.servers.clone(), timeout_ms: self.timeout.as_millis(), reason }
     }
 
     fn classify(&self, error: KafkaError, action: &str, topic: &str) -> TopicsError {
@@ -77,13 +63,7 @@ impl Connection {
         }
     }
 
-    fn classify_code(
-        &self,
-        code: RDKafkaErrorCode,
-        action: &str,
-        topic: &str,
-        repair: &str,
-    ) -> TopicsError {
+    fn classify_code(&self, code: RDKafkaErrorCode, action: &str, topic: &str, repair: &str) -> TopicsError {
         use RDKafkaErrorCode::{
             AllBrokersDown, BrokerTransportFailure, OperationTimedOut, RequestTimedOut, Resolve,
             TopicAuthorizationFailed,
@@ -114,37 +94,19 @@ impl Connection {
 ///
 /// # Errors
 /// No broker answers within `timeout`, or it refuses to tell.
-pub async fn inspect(
-    client: &ClientConfig,
-    names: &[String],
-    timeout: Duration,
-) -> Result<Found, TopicsError> {
+pub async fn inspect(client: &ClientConfig, names: &[String], timeout: Duration) -> Result<Found, TopicsError> {
     inspect_with(&Connection::open(client, timeout)?, names).await
 }
 
 async fn inspect_with(connection: &Connection, names: &[String]) -> Result<Found, TopicsError> {
     let (metadata, kafka_cluster_id) = connection.metadata().await?;
     let mut topics = BTreeMap::new();
-    for topic in metadata
-        .topics()
-        .iter()
-        .filter(|topic| names.iter().any(|name| name == topic.name()))
-    {
+    for topic in metadata.topics().iter().filter(|topic| names.iter().any(|name| name == topic.name())) {
         if let Some(error) = topic.error() {
             let code = RDKafkaErrorCode::from(error);
-            return Err(connection.classify_code(
-                code,
-                "describe",
-                &format!("\"{}\"", topic.name()),
-                "try again",
-            ));
+            return Err(connection.classify_code(code, "describe", &format!("\"{}\"", topic.name()), "try again"));
         }
-        let replicas = topic
-            .partitions()
-            .iter()
-            .map(|partition| partition.replicas().len())
-            .min()
-            .unwrap_or(0);
+        let replicas = topic.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
         let found = FoundTopic {
             partitions: u32::try_from(topic.partitions().len()).unwrap_or(u32::MAX),
             replication_factor: u32::try_from(replicas).unwrap_or(u32::MAX),
@@ -152,10 +114,7 @@ async fn inspect_with(connection: &Connection, names: &[String]) -> Result<Found
         };
         topics.insert(topic.name().to_owned(), found);
     }
-    let resources: Vec<ResourceSpecifier<'_>> = topics
-        .keys()
-        .map(|name| ResourceSpecifier::Topic(name))
-        .collect();
+    let resources: Vec<ResourceSpecifier<'_>> = topics.keys().map(|name| ResourceSpecifier::Topic(name)).collect();
     if !resources.is_empty() {
         let described = connection
             .admin
@@ -164,22 +123,13 @@ async fn inspect_with(connection: &Connection, names: &[String]) -> Result<Found
             .map_err(|error| connection.classify(error, "describe", "the topics"))?;
         for resource in described {
             let resource = resource.map_err(|code| {
-                connection.classify_code(
-                    code,
-                    "describe the settings of",
-                    "a topic",
-                    "look at the broker's log",
-                )
+                connection.classify_code(code, "describe the settings of", "a topic", "look at the broker's log")
             })?;
             take_settings(&mut topics, resource);
         }
     }
     let brokers = u32::try_from(metadata.brokers().len()).unwrap_or(u32::MAX);
-    Ok(Found {
-        kafka_cluster_id,
-        brokers,
-        topics,
-    })
+    Ok(Found { kafka_cluster_id, brokers, topics })
 }
 
 fn take_settings(topics: &mut BTreeMap<String, FoundTopic>, resource: ConfigResource) {
@@ -231,10 +181,7 @@ pub async fn create(
         return Ok(Vec::new());
     }
     let connection = Connection::open(client, timeout)?;
-    let topics: Vec<NewTopic<'_>> = missing
-        .iter()
-        .map(|(wanted, partitions)| new_topic(wanted, *partitions))
-        .collect();
+    let topics: Vec<NewTopic<'_>> = missing.iter().map(|(wanted, partitions)| new_topic(wanted, *partitions)).collect();
     let results = connection
         .admin
         .create_topics(&topics, &connection.options().validate_only(dry_run))
@@ -244,15 +191,10 @@ pub async fn create(
     let mut first_error = None;
     for ((wanted, partitions), result) in missing.into_iter().zip(results) {
         match result {
-            Ok(name) => created.push(Created {
-                role: wanted.role,
-                name,
-                partitions,
-            }),
+            Ok(name) => created.push(Created { role: wanted.role, name, partitions }),
             Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
             Err((_, code)) => {
-                first_error
-                    .get_or_insert_with(|| refusal(&connection, wanted, found.brokers, code));
+                first_error.get_or_insert_with(|| refusal(&connection, wanted, found.brokers, code));
             }
         }
     }
@@ -260,24 +202,13 @@ pub async fn create(
 }
 
 fn new_topic(wanted: &Wanted, partitions: u32) -> NewTopic<'_> {
-    let factor = wanted
-        .replication_factor
-        .and_then(|factor| i32::try_from(factor).ok())
-        .unwrap_or(-1);
+    let factor = wanted.replication_factor.and_then(|factor| i32::try_from(factor).ok()).unwrap_or(-1);
     let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
     let new = NewTopic::new(&wanted.name, partitions, TopicReplication::Fixed(factor));
-    wanted
-        .settings
-        .iter()
-        .fold(new, |new, setting| new.set(setting.name, &setting.value))
+    wanted.settings.iter().fold(new, |new, setting| new.set(setting.name, &setting.value))
 }
 
-fn refusal(
-    connection: &Connection,
-    wanted: &Wanted,
-    brokers: u32,
-    code: RDKafkaErrorCode,
-) -> TopicsError {
+fn refusal(connection: &Connection, wanted: &Wanted, brokers: u32, code: RDKafkaErrorCode) -> TopicsError {
     let topic = format!("{} \"{}\"", wanted.role, wanted.name);
     let factor = wanted.replication_factor.unwrap_or(0);
     if code == RDKafkaErrorCode::InvalidReplicationFactor {
@@ -285,7 +216,10 @@ fn refusal(
         return connection.classify_code(
             code,
             "create",
-            &format!("{topic} with replication factor {factor} on {brokers} broker{}", if brokers == 1 { "" } else { "s" }),
+            &format!(
+                "{topic} with replication factor {factor} on {brokers} broker{}",
+                if brokers == 1 { "" } else { "s" }
+            ),
             &format!(
                 "start more brokers, or set topics.replication_factor = {possible} and topics.min_insync_replicas = {}",
                 possible.saturating_sub(1).max(1)
@@ -314,29 +248,15 @@ pub struct RepairPlan {
 /// What to change so that these problems of a topic of ours are gone. What cannot be repaired so is left out.
 #[must_use]
 pub fn plan_repair(topic: &str, problems: &[TopicProblem]) -> RepairPlan {
-    let mut plan = RepairPlan {
-        topic: topic.to_owned(),
-        settings: Vec::new(),
-        partitions: None,
-    };
-    for problem in problems
-        .iter()
-        .filter(|problem| problem.topic == topic && problem.role != Role::Input)
-    {
+    let mut plan = RepairPlan { topic: topic.to_owned(), settings: Vec::new(), partitions: None };
+    for problem in problems.iter().filter(|problem| problem.topic == topic && problem.role != Role::Input) {
         match problem.setting {
             "exists" | "replication.factor" => {}
             "partitions" => {
-                let numbers = (
-                    problem.value.parse().unwrap_or(0),
-                    problem.wanted.parse().unwrap_or(0),
-                );
+                let numbers = (problem.value.parse().unwrap_or(0), problem.wanted.parse().unwrap_or(0));
                 plan.partitions = Some(numbers).filter(|(before, after)| after > before);
             }
-            setting => plan.settings.push((
-                setting.to_owned(),
-                problem.value.clone(),
-                problem.wanted.clone(),
-            )),
+            setting => plan.settings.push((setting.to_owned(), problem.value.clone(), problem.wanted.clone())),
         }
     }
     plan
@@ -362,15 +282,9 @@ pub async fn repair(
             .iter()
             .filter_map(|name| Some((name.as_str(), found.settings.get(name)?.as_str())))
             .collect();
-        all.extend(
-            plan.settings
-                .iter()
-                .map(|(name, _, wanted)| (name.as_str(), wanted.as_str())),
-        );
+        all.extend(plan.settings.iter().map(|(name, _, wanted)| (name.as_str(), wanted.as_str())));
         let alter = AlterConfig::new(ResourceSpecifier::Topic(&plan.topic));
-        let alter = all
-            .into_iter()
-            .fold(alter, |alter, (name, value)| alter.set(name, value));
+        let alter = all.into_iter().fold(alter, |alter, (name, value)| alter.set(name, value));
         let results = connection
             .admin
             .alter_configs([&alter], &connection.options())
@@ -388,9 +302,7 @@ pub async fn repair(
             .await
             .map_err(|error| connection.classify(error, "add partitions to", &topic))?;
         for result in results {
-            result.map_err(|(_, code)| {
-                connection.classify_code(code, "add partitions to", &topic, look)
-            })?;
+            result.map_err(|(_, code)| connection.classify_code(code, "add partitions to", &topic, look))?;
         }
     }
     Ok(())
@@ -411,18 +323,13 @@ impl Ready {
     /// Whether nothing fatal is wrong.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.problems
-            .iter()
-            .all(|problem| problem.severity != Severity::Fatal)
+        self.problems.iter().all(|problem| problem.severity != Severity::Fatal)
     }
 
     /// Number of partitions of the input; `None` if it does not exist.
     #[must_use]
     pub fn input_partitions(&self, config: &Config) -> Option<u32> {
-        self.found
-            .topics
-            .get(&config.input.topic)
-            .map(|topic| topic.partitions)
+        self.found.topics.get(&config.input.topic).map(|topic| topic.partitions)
     }
 }
 
@@ -434,28 +341,16 @@ pub async fn ensure(config: &Config, create_missing: bool) -> Result<Ready, Topi
     let client = config.kafka.client_config()?;
     let timeout = config.kafka.operation_timeout.get();
     let connection = Connection::open(&client, timeout)?;
-    let names: Vec<String> = wanted(config, None)
-        .into_iter()
-        .map(|wanted| wanted.name)
-        .collect();
+    let names: Vec<String> = wanted(config, None).into_iter().map(|wanted| wanted.name).collect();
     let mut found = inspect_with(&connection, &names).await?;
-    let input_partitions = |found: &Found| {
-        found
-            .topics
-            .get(&config.input.topic)
-            .map(|topic| topic.partitions)
-    };
+    let input_partitions = |found: &Found| found.topics.get(&config.input.topic).map(|topic| topic.partitions);
     let mut all_wanted = wanted(config, input_partitions(&found));
     let mut created = Vec::new();
     if create_missing {
         created = create(&client, &all_wanted, &found, false, timeout).await?;
         // Brokers learn of a new topic one after the other.
         let begun = tokio::time::Instant::now();
-        let is_visible = |found: &Found| {
-            created
-                .iter()
-                .all(|created| found.topics.contains_key(&created.name))
-        };
+        let is_visible = |found: &Found| created.iter().all(|created| found.topics.contains_key(&created.name));
         while !is_visible(&found) && begun.elapsed() < timeout {
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
             found = inspect_with(&connection, &names).await?;
@@ -463,9 +358,5 @@ pub async fn ensure(config: &Config, create_missing: bool) -> Result<Ready, Topi
         all_wanted = wanted(config, input_partitions(&found));
     }
     let problems = problems(&all_wanted, &found);
-    Ok(Ready {
-        found,
-        created,
-        problems,
-    })
+    Ok(Ready { found, created, problems })
 }

@@ -13,11 +13,9 @@ mod partition;
 mod state;
 mod tail;
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use hotspare_cluster::{Offset, PartitionId};

@@ -8,13 +8,7 @@ use std::{
 use hotspare_cluster::{Epoch, Offset, PartitionId};
 use serde::Serialize;
 
-use super::{
-    Findings, Options, VerifyError,
-    letters::Letters,
-    outputs::Outputs,
-    state,
-    tail::Tail,
-};
+use super::{Findings, Options, VerifyError, findings::text, letters::Letters, outputs::Outputs, state, tail::Tail};
 use crate::{
     changelog::Progress,
     config::Config,
@@ -104,7 +98,6 @@ impl Check<'_> {
         let sure = if against.output { self.tail(Topic::Output).whole()? } else { Offset(0) };
         let changelog = self.changelog()?;
         let progress = changelog.progress().cloned();
-        self.check_semantics(progress.as_ref())?;
         let (end, is_whole) = self.end_of_run(progress.as_ref());
         let outputs = self.read_outputs()?;
         self.read_letters()?;
@@ -118,10 +111,12 @@ impl Check<'_> {
         if against.changelog && is_whole {
             state::compare(self.partition, &changelog, &clean, &mut self.findings);
         }
-        let Self { partition, outputs: book, letters, mut findings, .. } = self;
+        let Self { config, log, options, partition, outputs: book, letters, mut findings } = self;
         // A run that ends early does not know what comes after.
         book.finish(if is_whole { sure.0 } else { 0 }, &mut findings);
         letters.finish(end.0, &mut findings);
+        let (topic, name) = (Topic::Output, config.topics.output());
+        show_found(&Tail { log, topic, name, partition, stop: &options.stop }, &mut findings)?;
         let counters = clean.counters();
         let report = PartitionReport {
             partition,
@@ -145,28 +140,27 @@ impl Check<'_> {
     /// The state that the changelog tells.
     fn changelog(&self) -> Result<Store, VerifyError> {
         let mut store = Store::new(Arc::clone(self.config.semantics()), self.partition);
+        let mut broken = None;
         let tail = self.tail(Topic::Changelog);
         let (begin, end) = tail.bounds()?;
         tail.read(begin, end, |record| {
-            let key = record.key.unwrap_or_default();
-            store.apply_changelog(key, record.value).map_err(|source| VerifyError::Changelog {
-                partition: self.partition,
-                offset: record.offset.0,
-                source,
-            })?;
+            if let Err(source) = store.apply_changelog(record.key.unwrap_or_default(), record.value) {
+                let (partition, offset) = (self.partition, record.offset.0);
+                broken.get_or_insert(VerifyError::Changelog { partition, offset, source });
+            }
             Ok(())
         })?;
-        Ok(store)
+        // With other settings entries look broken; the progress record, which comes after them, tells why.
+        self.check_semantics(store.progress())?;
+        broken.map_or(Ok(store), Err)
     }
 
     fn check_semantics(&self, progress: Option<&Progress>) -> Result<(), VerifyError> {
         let wanted = self.config.semantics().hash();
         match progress {
-            Some(progress) if progress.semantics_hash != wanted => Err(VerifyError::OtherSemantics {
-                partition: self.partition,
-                found: progress.semantics_hash,
-                wanted,
-            }),
+            Some(progress) if progress.semantics_hash != wanted => {
+                Err(VerifyError::OtherSemantics { partition: self.partition, found: progress.semantics_hash, wanted })
+            }
             _ => Ok(()),
         }
     }
@@ -248,6 +242,19 @@ impl Check<'_> {
         self.findings.merge(findings);
         Ok(clean.store)
     }
+}
+
+/// Reads once more what the examples are about, for only hashes of it were kept.
+fn show_found(output: &Tail<'_>, findings: &mut Findings) -> Result<(), VerifyError> {
+    for example in &mut findings.examples.wrong {
+        let is_output = example.what == "final" || example.what == "change";
+        let (true, None, Some(offset)) = (is_output, &example.found, example.offset) else { continue };
+        output.read(Offset(offset), Offset(offset.saturating_add(1)), |record| {
+            example.found = record.value.map(text);
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// The pure rooms with a commit after every record, so that every state that any cluster may have shown is seen.

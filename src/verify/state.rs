@@ -26,11 +26,21 @@ pub(super) fn compare(partition: PartitionId, changelog: &Store, clean: &Store, 
     // What the configuration calls lost is the same on both sides, so the whole counters must be.
     if changelog.counters() != clean.counters() {
         let (expected, found) = (show(clean.counters()), show(changelog.counters()));
-        findings.wrong(differs("counters", expected, found, "the progress record's counters differ from the clean run's"));
+        findings.wrong(differs(
+            "counters",
+            expected,
+            found,
+            "the progress record's counters differ from the clean run's",
+        ));
     }
     if changelog.log_time_ms() != clean.log_time_ms() {
         let (expected, found) = (clean.log_time_ms().to_string(), changelog.log_time_ms().to_string());
-        findings.wrong(differs("counters", expected, found, "the progress record's log time differs from the clean run's"));
+        findings.wrong(differs(
+            "counters",
+            expected,
+            found,
+            "the progress record's log time differs from the clean run's",
+        ));
     }
 }
 

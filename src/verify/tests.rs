@@ -155,7 +155,8 @@ fn a_doubled_a_wrong_and_an_old_change_are_found() {
     assert_eq!(counts(&compare(&topic)), (0, 0, 1));
 
     // a's first window: after one reading, after two, final.
-    let second = all.iter().position(|output| output.value.windows(11).any(|part| part == b"\"count\":2,\"")).expect("two");
+    let second =
+        all.iter().position(|output| output.value.windows(11).any(|part| part == b"\"count\":2,\"")).expect("two");
     let mut topic = all.clone();
     let first = topic.remove(0);
     topic.insert(second, first);

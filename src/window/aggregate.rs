@@ -22,16 +22,7 @@ impl Aggregate {
     pub(crate) fn of(time_ms: i64, value: f64) -> Self {
         let mut sum = ExactSum::ZERO;
         sum.add(value);
-        Self {
-            count: 1,
-            sum,
-            min: value,
-            max: value,
-            first_ms: time_ms,
-            first: value,
-            last_ms: time_ms,
-            last: value,
-        }
+        Self { count: 1, sum, min: value, max: value, first_ms: time_ms, first: value, last_ms: time_ms, last: value }
     }
 
     /// Adds a reading; they must come in the order in which they were read.
@@ -59,19 +50,8 @@ mod tests {
         for (time_ms, value) in [(5, 2.0), (7, 3.0), (7, -4.0), (6, 9.0)] {
             aggregate.add(time_ms, value);
         }
-        assert_eq!(
-            (
-                aggregate.first_ms,
-                aggregate.first,
-                aggregate.last_ms,
-                aggregate.last
-            ),
-            (5, 1.0, 7, -4.0)
-        );
-        assert_eq!(
-            (aggregate.count, aggregate.min, aggregate.max),
-            (5, -4.0, 9.0)
-        );
+        assert_eq!((aggregate.first_ms, aggregate.first, aggregate.last_ms, aggregate.last), (5, 1.0, 7, -4.0));
+        assert_eq!((aggregate.count, aggregate.min, aggregate.max), (5, -4.0, 9.0));
         assert_eq!(aggregate.sum.rounded(1), Some(11.0));
     }
 }

@@ -20,10 +20,7 @@ pub(crate) struct Shown<'a> {
 /// The object's text, with nothing in it but what the input log says.
 pub(crate) fn write_output(window: &Shown<'_>) -> String {
     let aggregate = window.aggregate;
-    let (sum, mean) = (
-        aggregate.sum.rounded(1),
-        aggregate.sum.rounded(aggregate.count),
-    );
+    let (sum, mean) = (aggregate.sum.rounded(1), aggregate.sum.rounded(aggregate.count));
     let mut text = String::with_capacity(320 + window.device.len() + window.metric.len());
     text.push_str("{\"device\":");
     write_string(&mut text, window.device);
@@ -44,11 +41,7 @@ pub(crate) fn write_output(window: &Shown<'_>) -> String {
     if sum.is_none() || mean.is_none() {
         text.push_str(",\"overflow\":true");
     }
-    text.push_str(if window.is_final {
-        ",\"final\":true}"
-    } else {
-        ",\"final\":false}"
-    });
+    text.push_str(if window.is_final { ",\"final\":true}" } else { ",\"final\":false}" });
     text
 }
 

@@ -28,10 +28,7 @@ mod tests {
     #[test]
     fn windows_are_floored_below_zero_too() {
         let hour = Shape::Tumbling { size_ms: 3_600_000 };
-        assert_eq!(
-            [-1, 0, 3_599_999, 3_600_000].map(|time_ms| hour.start_of(time_ms)),
-            [-3_600_000, 0, 0, 3_600_000]
-        );
+        assert_eq!([-1, 0, 3_599_999, 3_600_000].map(|time_ms| hour.start_of(time_ms)), [-3_600_000, 0, 0, 3_600_000]);
         assert_eq!(hour.end_of(-3_600_000), 0);
     }
 }

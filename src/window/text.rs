@@ -17,9 +17,7 @@ pub(crate) fn write_integer(text: &mut String, number: impl Into<i128>) {
 pub(crate) fn write_string(text: &mut String, content: &str) {
     text.push('"');
     let mut rest = content;
-    while let Some(at) =
-        rest.find(|character: char| character == '"' || character == '\\' || character < ' ')
-    {
+    while let Some(at) = rest.find(|character: char| character == '"' || character == '\\' || character < ' ') {
         let (plain, special) = rest.split_at(at);
         text.push_str(plain);
         let mut characters = special.chars();

@@ -16,10 +16,7 @@ use super::{tail_of, wait_until};
 
 /// Settings with which a broker that was killed is back soon. It must wait until the session of its former life is over,
 /// which lasts 9 s by default.
-const PROPERTIES: [(&str, &str); 2] = [
-    ("broker.session.timeout.ms", "2000"),
-    ("broker.heartbeat.interval.ms", "200"),
-];
+const PROPERTIES: [(&str, &str); 2] = [("broker.session.timeout.ms", "2000"), ("broker.heartbeat.interval.ms", "200")];
 
 /// One broker with a data folder and ports of its own. It ends when this is dropped, or when the test process ends.
 pub struct Broker {
@@ -35,10 +32,7 @@ pub struct Broker {
 
 impl std::fmt::Debug for Broker {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Broker")
-            .field("data", &self.data)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
+        out.debug_struct("Broker").field("data", &self.data).field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -58,25 +52,12 @@ impl Broker {
 
     /// Like [`Broker::start`], with further listeners, each `NAME:PROTOCOL` such as `LOGIN:SASL_PLAINTEXT`.
     pub fn start_with_listeners(properties: &[(&str, &str)], listeners: &[&str]) -> Broker {
-        let data = tempfile::Builder::new()
-            .prefix("hotspare-kafka-")
-            .tempdir()
-            .expect("a folder for Kafka's data");
+        let data = tempfile::Builder::new().prefix("hotspare-kafka-").tempdir().expect("a folder for Kafka's data");
         let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
         let properties: Vec<_> = PROPERTIES.iter().chain(properties).map(owned).collect();
-        let listeners: Vec<String> = listeners
-            .iter()
-            .map(|&listener| listener.to_owned())
-            .collect();
+        let listeners: Vec<String> = listeners.iter().map(|&listener| listener.to_owned()).collect();
         let (running, state) = launch(data.path(), &properties, &listeners);
-        Broker {
-            data,
-            properties,
-            listeners,
-            state,
-            running: Mutex::new(Some(running)),
-            producer: OnceLock::new(),
-        }
+        Broker { data, properties, listeners, state, running: Mutex::new(Some(running)), producer: OnceLock::new() }
     }
 
     /// The broker that the tests of this binary share. Tests that stop or pause it start one of their own.
@@ -92,9 +73,7 @@ impl Broker {
 
     /// The address of a listener given to [`Broker::start_with_listeners`], by its name.
     pub fn listener(&self, name: &str) -> &str {
-        self.state
-            .get(name)
-            .unwrap_or_else(|| panic!("the broker has no listener {name}: {:?}", self.state))
+        self.state.get(name).unwrap_or_else(|| panic!("the broker has no listener {name}: {:?}", self.state))
     }
 
     /// The folder with the broker's data, its `server.properties` and `broker.log`.
@@ -120,16 +99,9 @@ impl Broker {
     /// Starts a stopped broker again, on the same ports and data (1.5 s; after [`Broker::kill9`] 2 s more).
     pub fn start_again(&self) {
         let mut running = self.running();
-        assert!(
-            running.is_none(),
-            "the broker {} is running",
-            self.bootstrap()
-        );
+        assert!(running.is_none(), "the broker {} is running", self.bootstrap());
         let (again, state) = launch(self.data.path(), &self.properties, &self.listeners);
-        assert_eq!(
-            state["bootstrap"], self.state["bootstrap"],
-            "the broker's port was taken while it was stopped"
-        );
+        assert_eq!(state["bootstrap"], self.state["bootstrap"], "the broker's port was taken while it was stopped");
         *running = Some(again);
     }
 
@@ -158,10 +130,7 @@ impl Broker {
     fn end(&self, signal: Signal) -> ExitStatus {
         let mut running = self.running().take().expect("the broker is running");
         // Without this its watcher would remove the data.
-        running
-            .watch
-            .write_all(b"leave\n")
-            .expect("the broker's watcher listens");
+        running.watch.write_all(b"leave\n").expect("the broker's watcher listens");
         let pid = Pid::from_child(&running.child);
         kill_process(pid, signal).expect("the broker takes the signal");
         kill_process(pid, Signal::CONT).expect("the broker takes the signal");
@@ -194,18 +163,12 @@ impl Drop for Broker {
 }
 
 /// Runs the script until it has printed where the broker is.
-fn launch(
-    data: &Path,
-    properties: &[(String, String)],
-    listeners: &[String],
-) -> (Running, BTreeMap<String, String>) {
+fn launch(data: &Path, properties: &[(String, String)], listeners: &[String]) -> (Running, BTreeMap<String, String>) {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy/kafka/kafka");
     let told = data.join("harness.log");
     let told_file = std::fs::File::create(&told).expect("a file for what the script says");
     let mut command = Command::new(&script);
-    command
-        .args(["run", "--until-eof", "--remove-data", "--data"])
-        .arg(data);
+    command.args(["run", "--until-eof", "--remove-data", "--data"]).arg(data);
     for (name, value) in properties {
         command.arg("--property").arg(format!("{name}={value}"));
     }
@@ -220,11 +183,7 @@ fn launch(
         .unwrap_or_else(|error| panic!("{} cannot be run: {error}", script.display()));
     let watch = child.stdin.take().expect("stdin is a pipe");
     let mut printed = String::new();
-    let read = child
-        .stdout
-        .take()
-        .expect("stdout is a pipe")
-        .read_to_string(&mut printed);
+    let read = child.stdout.take().expect("stdout is a pipe").read_to_string(&mut printed);
     let state: BTreeMap<String, String> = printed
         .lines()
         .filter_map(|line| line.split_once('='))
@@ -233,11 +192,7 @@ fn launch(
     if !state.contains_key("bootstrap") {
         let _ = child.kill();
         let _ = child.wait();
-        panic!(
-            "no broker was started ({read:?}); {} says:\n{}",
-            script.display(),
-            tail_of(&told, 40)
-        );
+        panic!("no broker was started ({read:?}); {} says:\n{}", script.display(), tail_of(&told, 40));
     }
     (Running { child, watch }, state)
 }

@@ -68,33 +68,18 @@ impl<'b> Plan<'b> {
 
     /// Creates the input topic and the files; starts nothing.
     pub fn prepare(self) -> TestCluster<'b> {
-        let name = self
-            .config
-            .get("cluster")
-            .and_then(|cluster| cluster.get("name"))
-            .and_then(Value::as_str);
+        let name = self.config.get("cluster").and_then(|cluster| cluster.get("name")).and_then(Value::as_str);
         let name = name.map_or_else(|| unique_name("test"), str::to_owned);
-        let topic = self
-            .config
-            .get("input")
-            .and_then(|input| input.get("topic"))
-            .and_then(Value::as_str);
+        let topic = self.config.get("input").and_then(|input| input.get("topic")).and_then(Value::as_str);
         let topic = topic.map_or_else(|| format!("{name}-readings"), str::to_owned);
         if !self.broker.topics().contains_key(&topic) {
             self.broker.create_topic(&topic, self.partitions, &[]);
         }
-        let dir = tempfile::Builder::new()
-            .prefix("hotspare-test-")
-            .tempdir()
-            .expect("a folder for the cluster");
-        let ports: Vec<(Port, Port)> = (0..self.nodes)
-            .map(|_| (Port::reserve(), Port::reserve()))
-            .collect();
+        let dir = tempfile::Builder::new().prefix("hotspare-test-").tempdir().expect("a folder for the cluster");
+        let ports: Vec<(Port, Port)> = (0..self.nodes).map(|_| (Port::reserve(), Port::reserve())).collect();
         // Three voters as usual; a smaller cluster has one, which is a trial without failover.
         let voters = if self.nodes < 3 { 1 } else { 3 };
-        let slots: Vec<String> = (0..self.nodes)
-            .map(|number| format!("hotspare-{number}"))
-            .collect();
+        let slots: Vec<String> = (0..self.nodes).map(|number| format!("hotspare-{number}")).collect();
         let mut nodes = Vec::new();
         for (number, (peers, http)) in ports.iter().enumerate() {
             let base = dir.path().join(&slots[number]);
@@ -102,14 +87,7 @@ impl<'b> Plan<'b> {
             let mut config = table(READINGS);
             merge(
                 &mut config,
-                base_config(
-                    &name,
-                    &topic,
-                    self.broker.bootstrap(),
-                    &slots[..voters],
-                    &ports[..voters],
-                    voters,
-                ),
+                base_config(&name, &topic, self.broker.bootstrap(), &slots[..voters], &ports[..voters], voters),
             );
             merge(&mut config, node_config(&slots[number], &base, peers, http));
             merge(&mut config, self.config.clone());
@@ -162,21 +140,12 @@ pub struct TestCluster<'b> {
 impl<'b> TestCluster<'b> {
     /// Starts a cluster on the broker that the tests of this binary share; `overrides` as in [`Plan::config`].
     pub fn start(nodes: usize, partitions: i32, overrides: &str) -> TestCluster<'static> {
-        TestCluster::of(Broker::shared(), nodes, partitions)
-            .config(overrides)
-            .start()
+        TestCluster::of(Broker::shared(), nodes, partitions).config(overrides).start()
     }
 
     /// A cluster to be refined before it starts.
     pub fn of(broker: &'b Broker, nodes: usize, partitions: i32) -> Plan<'b> {
-        Plan {
-            broker,
-            nodes,
-            partitions,
-            config: Table::new(),
-            per_node: Vec::new(),
-            env: Vec::new(),
-        }
+        Plan { broker, nodes, partitions, config: Table::new(), per_node: Vec::new(), env: Vec::new() }
     }
 
     /// The topic with the windows.
@@ -196,10 +165,7 @@ impl<'b> TestCluster<'b> {
 
     /// The folder with a folder for each node: `hotspare.toml`, `log`, `data`.
     pub fn dir(&self) -> &Path {
-        self.dir
-            .as_ref()
-            .expect("kept until the cluster is dropped")
-            .path()
+        self.dir.as_ref().expect("kept until the cluster is dropped").path()
     }
 
     /// Waits until each node that runs is ready.
@@ -212,28 +178,14 @@ impl<'b> TestCluster<'b> {
                 }
             }
             assert!(dead.is_empty(), "ended instead of becoming ready: {dead:?}");
-            cluster
-                .nodes
-                .iter()
-                .all(|node| node.pid().is_none() || node.is_ready())
-                .then_some(())
+            cluster.nodes.iter().all(|node| node.pid().is_none() || node.is_ready()).then_some(())
         });
     }
 
     /// Waits until `check` gives a value. A failure tells what was waited for and how each node is.
-    pub fn wait_until<T>(
-        &mut self,
-        what: &str,
-        within: Duration,
-        mut check: impl FnMut(&mut Self) -> Option<T>,
-    ) -> T {
+    pub fn wait_until<T>(&mut self, what: &str, within: Duration, mut check: impl FnMut(&mut Self) -> Option<T>) -> T {
         let this = std::cell::RefCell::new(self);
-        wait_until_or_tell(
-            what,
-            within,
-            || check(&mut this.borrow_mut()),
-            || this.borrow_mut().describe(),
-        )
+        wait_until_or_tell(what, within, || check(&mut this.borrow_mut()), || this.borrow_mut().describe())
     }
 
     /// The number of the node that says it is active for a partition.
@@ -243,20 +195,12 @@ impl<'b> TestCluster<'b> {
 
     /// Waits for an active of the partition and returns its number.
     pub fn wait_active(&mut self, partition: u32, within: Duration) -> usize {
-        self.wait_until(
-            &format!("partition {partition} has an active"),
-            within,
-            |cluster| cluster.active_of(partition),
-        )
+        self.wait_until(&format!("partition {partition} has an active"), within, |cluster| cluster.active_of(partition))
     }
 
     /// How each node is.
     pub fn describe(&mut self) -> String {
-        self.nodes
-            .iter_mut()
-            .map(Node::describe)
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.nodes.iter_mut().map(Node::describe).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -266,22 +210,14 @@ impl Drop for TestCluster<'_> {
             let nodes = self.describe();
             eprintln!("=== cluster {} when the test failed\n{nodes}", self.name);
             for node in &self.nodes {
-                eprintln!(
-                    "=== the end of the log of {}\n{}",
-                    node.slot,
-                    node.log_tail(100)
-                );
+                eprintln!("=== the end of the log of {}\n{}", node.slot, node.log_tail(100));
             }
         }
         self.nodes.clear();
         if std::env::var_os("HOTSPARE_TEST_KEEP").is_some()
             && let Some(dir) = self.dir.take()
         {
-            eprintln!(
-                "=== files of cluster {}: {}",
-                self.name,
-                dir.keep().display()
-            );
+            eprintln!("=== files of cluster {}: {}", self.name, dir.keep().display());
         }
     }
 }
@@ -298,59 +234,35 @@ fn base_config(
     let mut cluster = Table::new();
     cluster.insert("name".to_owned(), name.into());
     cluster.insert("expected_slots".to_owned(), strings(slots.to_vec()));
-    cluster.insert(
-        "seeds".to_owned(),
-        strings(ports.iter().map(|(peers, _)| peers.address()).collect()),
-    );
-    cluster.insert(
-        "voters".to_owned(),
-        Value::Integer(i64::try_from(voters).expect("few voters")),
-    );
+    cluster.insert("seeds".to_owned(), strings(ports.iter().map(|(peers, _)| peers.address()).collect()));
+    cluster.insert("voters".to_owned(), Value::Integer(i64::try_from(voters).expect("few voters")));
     let mut config = Table::new();
     config.insert("cluster".to_owned(), Value::Table(cluster));
-    config.insert(
-        "input".to_owned(),
-        Value::Table(Table::from_iter([("topic".to_owned(), Value::from(topic))])),
-    );
+    config.insert("input".to_owned(), Value::Table(Table::from_iter([("topic".to_owned(), Value::from(topic))])));
     let properties = Table::from_iter([("bootstrap.servers".to_owned(), Value::from(bootstrap))]);
     config.insert(
         "kafka".to_owned(),
-        Value::Table(Table::from_iter([(
-            "properties".to_owned(),
-            Value::Table(properties),
-        )])),
+        Value::Table(Table::from_iter([("properties".to_owned(), Value::Table(properties))])),
     );
     config
 }
 
 fn node_config(slot: &str, base: &Path, peers: &Port, http: &Port) -> Table {
     let section = |pairs: &[(&str, String)]| {
-        Value::Table(
-            pairs
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str())))
-                .collect(),
-        )
+        Value::Table(pairs.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect())
     };
     Table::from_iter([
         (
             "node".to_owned(),
-            section(&[
-                ("slot", slot.to_owned()),
-                ("data_dir", base.join("data").display().to_string()),
-            ]),
+            section(&[("slot", slot.to_owned()), ("data_dir", base.join("data").display().to_string())]),
         ),
-        (
-            "peers".to_owned(),
-            section(&[("listen", peers.address()), ("advertise", peers.address())]),
-        ),
+        ("peers".to_owned(), section(&[("listen", peers.address()), ("advertise", peers.address())])),
         ("http".to_owned(), section(&[("listen", http.address())])),
     ])
 }
 
 fn table(text: &str) -> Table {
-    text.parse()
-        .unwrap_or_else(|error| panic!("configuration of a test: {error}\n{text}"))
+    text.parse().unwrap_or_else(|error| panic!("configuration of a test: {error}\n{text}"))
 }
 
 /// Lays `over` upon `base`.

@@ -7,14 +7,8 @@
 //!
 //! `HOTSPARE_TEST_KEEP=1` keeps the folders of clusters, with configurations and logs.
 #![allow(dead_code, reason = "each test binary uses a part of the harness")]
-#![allow(
-    unreachable_pub,
-    reason = "the items are public to the test files that include this module"
-)]
-#![allow(
-    clippy::print_stderr,
-    reason = "the reader of a failed test looks there"
-)]
+#![allow(unreachable_pub, reason = "the items are public to the test files that include this module")]
+#![allow(clippy::print_stderr, reason = "the reader of a failed test looks there")]
 
 pub mod broker;
 pub mod cluster;
@@ -46,11 +40,7 @@ pub fn wait_until_or_tell<T>(
             return value;
         }
         if begin.elapsed() >= within {
-            panic!(
-                "waited {} ms in vain until {what}\n{}",
-                begin.elapsed().as_millis(),
-                tell()
-            );
+            panic!("waited {} ms in vain until {what}\n{}", begin.elapsed().as_millis(), tell());
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -61,14 +51,8 @@ pub fn wait_until_or_tell<T>(
 pub fn unique_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let now_s = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    format!(
-        "{prefix}-{:05x}{:x}-{count}",
-        now_s & 0xf_ffff,
-        std::process::id()
-    )
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    format!("{prefix}-{:05x}{:x}-{count}", now_s & 0xf_ffff, std::process::id())
 }
 
 /// The last `lines` lines of a file, or why it cannot be read.

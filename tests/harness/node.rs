@@ -65,13 +65,7 @@ impl Node {
     }
 
     /// The same for another program and its arguments.
-    pub fn of_program(
-        slot: &str,
-        config: &Path,
-        log: &Path,
-        http: &str,
-        program: Vec<String>,
-    ) -> Node {
+    pub fn of_program(slot: &str, config: &Path, log: &Path, http: &str, program: Vec<String>) -> Node {
         Node {
             slot: slot.to_owned(),
             config: config.to_owned(),
@@ -89,17 +83,8 @@ impl Node {
         assert!(!self.is_running(), "{} is running already", self.slot);
         self.release();
         self.starts += 1;
-        let mut log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(&self.log)
-            .expect("a log file");
-        writeln!(
-            log,
-            "--- start {} of {} {:?}",
-            self.starts, self.slot, self.env
-        )
-        .expect("a log line");
+        let mut log = std::fs::File::options().create(true).append(true).open(&self.log).expect("a log file");
+        writeln!(log, "--- start {} of {} {:?}", self.starts, self.slot, self.env).expect("a log line");
         let mut child = Command::new("/bin/sh")
             .args(["-c", GUARD, "guard"])
             .args(&self.program)
@@ -116,19 +101,14 @@ impl Node {
     /// Starts the process with these variables (such as `FAILPOINTS`) in its environment, this time only.
     pub fn start_with_env(&mut self, env: &[(&str, &str)]) {
         let before = self.env.clone();
-        self.env.extend(
-            env.iter()
-                .map(|&(name, value)| (name.to_owned(), value.to_owned())),
-        );
+        self.env.extend(env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
         self.start();
         self.env = before;
     }
 
     /// Is the process there? (A stopped one is.)
     pub fn is_running(&mut self) -> bool {
-        self.running
-            .as_mut()
-            .is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
+        self.running.as_mut().is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
     }
 
     /// The process id; none if it was never started, or its end was seen.
@@ -163,12 +143,7 @@ impl Node {
     }
 
     fn signal(&mut self, signal: Signal) {
-        assert!(
-            self.is_running(),
-            "{} is not running; its log ends:\n{}",
-            self.slot,
-            self.log_tail(20)
-        );
+        assert!(self.is_running(), "{} is not running; its log ends:\n{}", self.slot, self.log_tail(20));
         if let Some((child, _)) = &self.running {
             kill_process(Pid::from_child(child), signal).expect("the node takes the signal");
         }
@@ -178,10 +153,7 @@ impl Node {
     pub fn wait_exit(&mut self, within: Duration) -> ExitStatus {
         let log = self.log.clone();
         let what = format!("{} has ended", self.slot);
-        let (child, _) = self
-            .running
-            .as_mut()
-            .unwrap_or_else(|| panic!("{} was not started", self.slot));
+        let (child, _) = self.running.as_mut().unwrap_or_else(|| panic!("{} was not started", self.slot));
         let status = wait_until_or_tell(
             &what,
             within,
@@ -219,30 +191,23 @@ impl Node {
 
     /// POST of a JSON document.
     pub fn http_post(&self, path: &str, body: &serde_json::Value) -> Result<HttpAnswer, String> {
-        let request = agent()
-            .post(format!("http://{}{path}", self.http))
-            .header("content-type", "application/json");
+        let request = agent().post(format!("http://{}{path}", self.http)).header("content-type", "application/json");
         whole(request.send(body.to_string()))
     }
 
     /// Does `/readyz` say so?
     pub fn is_ready(&self) -> bool {
-        self.http_get("/readyz")
-            .is_ok_and(|answer| answer.status == 200)
+        self.http_get("/readyz").is_ok_and(|answer| answer.status == 200)
     }
 
     /// Is this node active for the partition, as it says itself?
     pub fn is_active(&self, partition: u32) -> bool {
-        self.http_get(&format!("/active?partition={partition}"))
-            .is_ok_and(|answer| answer.status == 200)
+        self.http_get(&format!("/active?partition={partition}")).is_ok_and(|answer| answer.status == 200)
     }
 
     /// `/v1/status`, if it answers.
     pub fn status(&self) -> Option<serde_json::Value> {
-        self.http_get("/v1/status")
-            .ok()
-            .filter(|answer| answer.status == 200)
-            .map(|answer| answer.json())
+        self.http_get("/v1/status").ok().filter(|answer| answer.status == 200).map(|answer| answer.json())
     }
 
     /// The log of all its lives.
@@ -261,17 +226,11 @@ impl Node {
             (true, Some(pid)) => format!("process {pid}"),
             _ => return format!("{}: not running", self.slot),
         };
-        let ready = self.http_get("/readyz?verbose").map_or_else(
-            |error| error,
-            |answer| format!("{} {}", answer.status, answer.body.trim()),
-        );
-        let status = self
-            .http_get("/v1/status")
-            .map_or_else(|error| error, |answer| answer.body);
-        format!(
-            "{}: {process}\n  readyz: {ready}\n  status: {status}",
-            self.slot
-        )
+        let ready = self
+            .http_get("/readyz?verbose")
+            .map_or_else(|error| error, |answer| format!("{} {}", answer.status, answer.body.trim()));
+        let status = self.http_get("/v1/status").map_or_else(|error| error, |answer| answer.body);
+        format!("{}: {process}\n  readyz: {ready}\n  status: {status}", self.slot)
     }
 }
 
@@ -295,16 +254,8 @@ fn agent() -> ureq::Agent {
     config.build().into()
 }
 
-fn whole(
-    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-) -> Result<HttpAnswer, String> {
+fn whole(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<HttpAnswer, String> {
     let mut answer = answer.map_err(|error| error.to_string())?;
-    let body = answer
-        .body_mut()
-        .read_to_string()
-        .map_err(|error| error.to_string())?;
-    Ok(HttpAnswer {
-        status: answer.status().as_u16(),
-        body,
-    })
+    let body = answer.body_mut().read_to_string().map_err(|error| error.to_string())?;
+    Ok(HttpAnswer { status: answer.status().as_u16(), body })
 }

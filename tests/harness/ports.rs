@@ -20,10 +20,8 @@ pub struct Port {
 impl Port {
     /// Reserves a free port.
     pub fn reserve() -> Port {
-        let folder: PathBuf = std::env::temp_dir().join(format!(
-            "hotspare-ports-{}",
-            rustix::process::getuid().as_raw()
-        ));
+        let folder: PathBuf =
+            std::env::temp_dir().join(format!("hotspare-ports-{}", rustix::process::getuid().as_raw()));
         std::fs::create_dir_all(&folder).expect("the folder of port reservations can be created");
         for _ in 0..1000 {
             let number = FIRST + rand::random_range(0..COUNT);
@@ -31,10 +29,7 @@ impl Port {
                 continue;
             };
             if lock.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok() {
-                return Port {
-                    number,
-                    _lock: lock,
-                };
+                return Port { number, _lock: lock };
             }
         }
         panic!("found no free port from {FIRST} to {}", FIRST + COUNT - 1);

@@ -68,10 +68,7 @@ impl Broker {
     /// librdkafka's settings for clients of this broker; quiet about what a test does to the broker on purpose.
     pub fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        config
-            .set("bootstrap.servers", self.bootstrap())
-            .set("log_level", "2")
-            .set("reconnect.backoff.max.ms", "200");
+        config.set("bootstrap.servers", self.bootstrap()).set("log_level", "2").set("reconnect.backoff.max.ms", "200");
         config
     }
 
@@ -81,18 +78,14 @@ impl Broker {
         for (key, value) in configs {
             topic = topic.set(key, value);
         }
-        let results = block_on(self.admin().create_topics([&topic], &admin_options()))
-            .expect("the broker answers");
-        results[0]
-            .as_ref()
-            .unwrap_or_else(|(name, error)| panic!("topic {name} was not created: {error}"));
+        let results = block_on(self.admin().create_topics([&topic], &admin_options())).expect("the broker answers");
+        results[0].as_ref().unwrap_or_else(|(name, error)| panic!("topic {name} was not created: {error}"));
         let probe: BaseConsumer = self.client().create().expect("a client");
         wait_until(&format!("topic {name} has leaders"), TIMEOUT, || {
             let metadata = probe.fetch_metadata(Some(name), TIMEOUT).ok()?;
             let found = metadata.topics().first()?.partitions();
-            (found.len() == usize::try_from(partitions).ok()?
-                && found.iter().all(|partition| partition.leader() >= 0))
-            .then_some(())
+            (found.len() == usize::try_from(partitions).ok()? && found.iter().all(|partition| partition.leader() >= 0))
+                .then_some(())
         });
     }
 
@@ -105,44 +98,24 @@ impl Broker {
 
     /// Deletes a topic and waits until the broker does not know it any more.
     pub fn delete_topic(&self, name: &str) {
-        let results = block_on(self.admin().delete_topics(&[name], &admin_options()))
-            .expect("the broker answers");
-        results[0]
-            .as_ref()
-            .unwrap_or_else(|(name, error)| panic!("topic {name} was not deleted: {error}"));
-        wait_until(&format!("topic {name} is gone"), TIMEOUT, || {
-            (!self.topics().contains_key(name)).then_some(())
-        });
+        let results = block_on(self.admin().delete_topics(&[name], &admin_options())).expect("the broker answers");
+        results[0].as_ref().unwrap_or_else(|(name, error)| panic!("topic {name} was not deleted: {error}"));
+        wait_until(&format!("topic {name} is gone"), TIMEOUT, || (!self.topics().contains_key(name)).then_some(()));
     }
 
     /// The topics that there are, with their number of partitions.
     pub fn topics(&self) -> BTreeMap<String, usize> {
         let probe: BaseConsumer = self.client().create().expect("a client");
-        let metadata = probe
-            .fetch_metadata(None, TIMEOUT)
-            .expect("the broker answers");
-        metadata
-            .topics()
-            .iter()
-            .map(|topic| (topic.name().to_owned(), topic.partitions().len()))
-            .collect()
+        let metadata = probe.fetch_metadata(None, TIMEOUT).expect("the broker answers");
+        metadata.topics().iter().map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect()
     }
 
     /// The settings of a topic, defaults included.
     pub fn topic_config(&self, name: &str) -> BTreeMap<String, String> {
-        let answer = block_on(
-            self.admin()
-                .describe_configs([&ResourceSpecifier::Topic(name)], &admin_options()),
-        )
-        .expect("the broker answers");
-        let found = answer[0]
-            .as_ref()
-            .unwrap_or_else(|error| panic!("topic {name} has no settings: {error}"));
-        found
-            .entries
-            .iter()
-            .map(|entry| (entry.name.clone(), entry.value.clone().unwrap_or_default()))
-            .collect()
+        let answer = block_on(self.admin().describe_configs([&ResourceSpecifier::Topic(name)], &admin_options()))
+            .expect("the broker answers");
+        let found = answer[0].as_ref().unwrap_or_else(|error| panic!("topic {name} has no settings: {error}"));
+        found.entries.iter().map(|entry| (entry.name.clone(), entry.value.clone().unwrap_or_default())).collect()
     }
 
     /// Writes records, each to its partition and in order, exactly once, and waits until the broker has them all.
@@ -161,19 +134,11 @@ impl Broker {
         // Not `flush`, which sleeps for 100 ms.
         let begin = Instant::now();
         while producer.in_flight_count() > 0 {
-            assert!(
-                begin.elapsed() < TIMEOUT,
-                "records for {topic} are not all written after {TIMEOUT:?}"
-            );
+            assert!(begin.elapsed() < TIMEOUT, "records for {topic} are not all written after {TIMEOUT:?}");
             producer.poll(Duration::from_millis(1));
         }
         let failures = producer.context().of(topic);
-        assert!(
-            failures.is_empty(),
-            "{} records for {topic} were refused, the first: {}",
-            failures.len(),
-            failures[0]
-        );
+        assert!(failures.is_empty(), "{} records for {topic} were refused, the first: {}", failures.len(), failures[0]);
     }
 
     /// A producer with transactions, initialised: whoever had this `transactional.id` before is fenced.
@@ -209,15 +174,11 @@ impl Broker {
         let mut open = Vec::new();
         for (partition, &end) in (0..).zip(&ends) {
             if end > 0 {
-                assignment
-                    .add_partition_offset(topic, partition, Offset::Beginning)
-                    .expect("an offset");
+                assignment.add_partition_offset(topic, partition, Offset::Beginning).expect("an offset");
                 open.push(partition);
             }
         }
-        consumer
-            .assign(&assignment)
-            .expect("partitions can be assigned");
+        consumer.assign(&assignment).expect("partitions can be assigned");
         let mut records = Vec::new();
         while !open.is_empty() {
             assert!(
@@ -227,18 +188,15 @@ impl Broker {
             match consumer.poll(Duration::from_millis(100)) {
                 Some(Ok(message)) => records.push(owned(&message)),
                 // What is after the last record may be control records only, so a position tells nothing; this does.
-                Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    open.retain(|&other| other != partition)
-                }
+                Some(Err(KafkaError::PartitionEOF(partition))) => open.retain(|&other| other != partition),
                 // The client reconnects by itself; the deadline above is the judge.
                 Some(Err(_)) | None => {}
             }
         }
         consumer.unassign().expect("partitions can be given back");
         // Committed after `ends` was taken: a later call has them.
-        records.retain(|record| {
-            usize::try_from(record.partition).is_ok_and(|partition| record.offset < ends[partition])
-        });
+        records
+            .retain(|record| usize::try_from(record.partition).is_ok_and(|partition| record.offset < ends[partition]));
         records.sort_by_key(|record| (record.partition, record.offset));
         records
     }
@@ -269,15 +227,8 @@ pub fn send(producer: &BaseProducer<Failures>, topic: &str, record: &Rec) {
     let headers = record
         .headers
         .iter()
-        .fold(OwnedHeaders::new(), |headers, (key, value)| {
-            headers.insert(Header {
-                key,
-                value: value.as_ref(),
-            })
-        });
-    let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic)
-        .partition(record.partition)
-        .headers(headers);
+        .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: value.as_ref() }));
+    let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic).partition(record.partition).headers(headers);
     message.key = record.key.as_deref();
     message.payload = record.value.as_deref();
     message.timestamp = (record.timestamp >= 0).then_some(record.timestamp);
@@ -300,9 +251,7 @@ impl Failures {
     /// Takes out the errors of one topic.
     pub fn of(&self, topic: &str) -> Vec<String> {
         let mut all = self.0.lock().expect("nothing panics while it holds this");
-        all.extract_if(.., |(other, _)| other == topic)
-            .map(|(_, error)| error)
-            .collect()
+        all.extract_if(.., |(other, _)| other == topic).map(|(_, error)| error).collect()
     }
 }
 
@@ -322,14 +271,10 @@ impl ProducerContext for Failures {
 }
 
 fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<i64> {
-    let metadata = consumer
-        .fetch_metadata(Some(topic), TIMEOUT)
-        .expect("the broker answers");
+    let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT).expect("the broker answers");
     let end = |partition| {
         let watermarks = consumer.fetch_watermarks(topic, partition, TIMEOUT);
-        watermarks
-            .unwrap_or_else(|error| panic!("the end of {topic}/{partition}: {error}"))
-            .1
+        watermarks.unwrap_or_else(|error| panic!("the end of {topic}/{partition}: {error}")).1
     };
     metadata.topics()[0]
         .partitions()
@@ -343,10 +288,7 @@ fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<i64> {
 
 fn owned(message: &impl Message) -> Rec {
     let headers = message.headers().map_or_else(Vec::new, |headers| {
-        headers
-            .iter()
-            .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
-            .collect()
+        headers.iter().map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect()
     });
     Rec {
         partition: message.partition(),
@@ -359,15 +301,9 @@ fn owned(message: &impl Message) -> Rec {
 }
 
 fn admin_options() -> AdminOptions {
-    AdminOptions::new()
-        .request_timeout(Some(TIMEOUT))
-        .operation_timeout(Some(TIMEOUT))
+    AdminOptions::new().request_timeout(Some(TIMEOUT)).operation_timeout(Some(TIMEOUT))
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
 }

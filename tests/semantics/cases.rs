@@ -51,16 +51,9 @@ fn all() -> Vec<(String, String)> {
     let mut cases: Vec<_> = std::fs::read_dir(beside("cases"))
         .expect("tests/cases")
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .map(|path| {
-            let name = path
-                .file_stem()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
             (name, std::fs::read_to_string(&path).expect("a text"))
         })
         .collect();
@@ -76,17 +69,11 @@ fn every_case_gives_the_bytes_of_the_page() {
             continue;
         }
         let case: Case<'_> = serde_json::from_str(&text).expect("a case");
-        let records: String = case
-            .records
-            .iter()
-            .map(|record| format!("{}\n", record.get().replace('\n', " ")))
-            .collect();
+        let records: String =
+            case.records.iter().map(|record| format!("{}\n", record.get().replace('\n', " "))).collect();
         let expected = &case.expect;
         let lines = |kind: &str, items: &[&RawValue]| -> String {
-            items
-                .iter()
-                .map(|item| format!("{{\"{kind}\":{}}}\n", item.get()))
-                .collect()
+            items.iter().map(|item| format!("{{\"{kind}\":{}}}\n", item.get())).collect()
         };
         let wanted = [
             lines("output", &expected.outputs),
@@ -107,8 +94,7 @@ fn what_a_later_version_brings_is_refused_as_not_supported_yet() {
         let case: Case<'_> = serde_json::from_str(&text).expect("a case");
         if let Err(errors) = Semantics::from_toml(&case.config) {
             for error in &errors {
-                let is_clear = error.message.contains("not supported yet by this version")
-                    && !error.key.is_empty();
+                let is_clear = error.message.contains("not supported yet by this version") && !error.key.is_empty();
                 assert!(is_clear, "{name}: {error}");
             }
             found.insert(name);

@@ -22,25 +22,14 @@ struct Run {
 
 impl Run {
     fn new(config: &str) -> Self {
-        let text =
-            std::fs::read_to_string(beside("data/golden").join(config)).expect("a configuration");
+        let text = std::fs::read_to_string(beside("data/golden").join(config)).expect("a configuration");
         let semantics = Semantics::from_toml(&text).expect("a configuration");
-        Self {
-            store: Store::new(Arc::new(semantics), PartitionId(0)),
-            next: Offset(0),
-            lines: String::new(),
-        }
+        Self { store: Store::new(Arc::new(semantics), PartitionId(0)), next: Offset(0), lines: String::new() }
     }
 
     fn apply(&mut self, timestamp_ms: i64, key: &str, value: &str) {
         let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
-        self.store.apply(&InputRecord {
-            offset: self.next,
-            timestamp_ms,
-            key,
-            value,
-            headers: vec![],
-        });
+        self.store.apply(&InputRecord { offset: self.next, timestamp_ms, key, value, headers: vec![] });
         self.next.0 += 1;
         if self.next.0 % 777 == 0 {
             self.commit();
@@ -81,10 +70,7 @@ impl Run {
             assert_eq!(all[name][field], count, "{name} {field}");
         }
         assert_eq!(counters.rejected.total(), 0);
-        assert_eq!(
-            counters.windows_final + self.store.entries(),
-            wanted.lines().count() as u64
-        );
+        assert_eq!(counters.windows_final + self.store.entries(), wanted.lines().count() as u64);
     }
 }
 
@@ -97,9 +83,7 @@ fn golden(name: &str) -> String {
 fn unpacked(path: &Path) -> String {
     let file = std::fs::File::open(path).expect("a file");
     let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("gzip");
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
     text
 }
 
@@ -115,11 +99,7 @@ fn iot(text: &str, name: &str) {
     let readings: Vec<&RawValue> = serde_json::from_str(text).expect("an array");
     for reading in readings {
         let fields: Telemetry<'_> = serde_json::from_str(reading.get()).expect("a reading");
-        let (seconds, fraction) = fields
-            .ts
-            .get()
-            .split_once('.')
-            .unwrap_or((fields.ts.get(), ""));
+        let (seconds, fraction) = fields.ts.get().split_once('.').unwrap_or((fields.ts.get(), ""));
         let milliseconds: String = fraction.chars().chain("000".chars()).take(3).collect();
         let timestamp_ms = format!("{seconds}{milliseconds}").parse().expect("a time");
         run.apply(timestamp_ms, fields.device_id, reading.get());
@@ -136,24 +116,12 @@ fn nab(config: &str, name: &str) {
         .collect();
     paths.sort();
     for path in paths {
-        let device = path
-            .file_stem()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        for line in std::fs::read_to_string(&path)
-            .expect("a text")
-            .lines()
-            .skip(1)
-        {
+        let device = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        for line in std::fs::read_to_string(&path).expect("a text").lines().skip(1) {
             let (time, value) = line.split_once(',').expect("two fields");
             let civil: jiff::civil::DateTime = time.parse().expect("a time");
-            let timestamp_ms = jiff::tz::TimeZone::UTC
-                .to_timestamp(civil)
-                .expect("a time")
-                .as_millisecond();
-            let text =
-                format!("{{\"device_id\":\"{device}\",\"ts\":\"{time}\",\"value\":{value}}}");
+            let timestamp_ms = jiff::tz::TimeZone::UTC.to_timestamp(civil).expect("a time").as_millisecond();
+            let text = format!("{{\"device_id\":\"{device}\",\"ts\":\"{time}\",\"value\":{value}}}");
             run.apply(timestamp_ms, &device, &text);
         }
     }
@@ -162,17 +130,13 @@ fn nab(config: &str, name: &str) {
 
 #[test]
 fn ten_thousand_readings_of_three_devices() {
-    let text =
-        std::fs::read_to_string(beside("data/iot-telemetry/raw_data_large.json")).expect("a text");
+    let text = std::fs::read_to_string(beside("data/iot-telemetry/raw_data_large.json")).expect("a text");
     iot(&text, "iot-telemetry-large.hourly");
 }
 
 #[test]
 fn fifty_thousand_readings_of_three_devices() {
-    iot(
-        &unpacked(&beside("data/iot-telemetry/raw_data_xlarge.json.gz")),
-        "iot-telemetry-xlarge.hourly",
-    );
+    iot(&unpacked(&beside("data/iot-telemetry/raw_data_xlarge.json.gz")), "iot-telemetry-xlarge.hourly");
 }
 
 #[test]

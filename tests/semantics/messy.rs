@@ -123,9 +123,7 @@ const TIMES: [&str; 36] = [
 
 impl Messy {
     pub fn new(seed: u64) -> Self {
-        Self {
-            random: ChaCha8Rng::seed_from_u64(seed),
-        }
+        Self { random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
     fn pick(&mut self, texts: &[&str]) -> String {
@@ -151,22 +149,15 @@ impl Messy {
             _ => now_ms + self.random.random_range(-60_000..60_000),
         };
         let (device, time) = (self.device(), self.time(now_ms));
-        let key = if self.chance(50) {
-            device.trim_matches('"').to_owned()
-        } else {
-            time.trim_matches('"').to_owned()
-        };
-        let mut record =
-            json!({ "partition": partition, "offset": offset, "timestamp": timestamp, "key": key });
+        let key = if self.chance(50) { device.trim_matches('"').to_owned() } else { time.trim_matches('"').to_owned() };
+        let mut record = json!({ "partition": partition, "offset": offset, "timestamp": timestamp, "key": key });
         if self.chance(5) {
             record["key"] = json!(null);
         } else if self.chance(3) {
             record["key_base64"] = json!("/3s=");
         }
-        let mut headers = vec![
-            json!(["d", self.device().trim_matches('"')]),
-            json!(["t", self.time(now_ms).trim_matches('"')]),
-        ];
+        let mut headers =
+            vec![json!(["d", self.device().trim_matches('"')]), json!(["t", self.time(now_ms).trim_matches('"')])];
         if self.chance(10) {
             headers.push(json!([self.pick(&["d", "t", "x"]), null]));
         }
@@ -210,8 +201,8 @@ impl Messy {
             text.truncate(at);
         } else {
             let what = self.pick(&[
-                ",", "\"", "\\", "}", "]", "{", "[", "\u{1}", "\u{feff}", " ", "0", "\\ud83c",
-                "\\n", "nan", "\u{a0}", "/**/",
+                ",", "\"", "\\", "}", "]", "{", "[", "\u{1}", "\u{feff}", " ", "0", "\\ud83c", "\\n", "nan", "\u{a0}",
+                "/**/",
             ]);
             text.insert_str(at, &what);
         }
@@ -224,17 +215,10 @@ impl Messy {
             5 => format!("[{body},{}]", self.body(now_ms)),
             6 => format!(
                 "[{}]",
-                (0..self.random.random_range(0..4))
-                    .map(|_| self.body(now_ms))
-                    .collect::<Vec<_>>()
-                    .join(",")
+                (0..self.random.random_range(0..4)).map(|_| self.body(now_ms)).collect::<Vec<_>>().join(",")
             ),
             7..=9 => {
-                let first = if self.chance(50) {
-                    json!(self.body(now_ms)).to_string()
-                } else {
-                    self.body(now_ms)
-                };
+                let first = if self.chance(50) { json!(self.body(now_ms)).to_string() } else { self.body(now_ms) };
                 let device = self.device();
                 format!(
                     "{{\"device_id\":{device}, \"r\":[{first},{},7] ,\"ts\":{}}}",
@@ -243,17 +227,7 @@ impl Messy {
                 )
             }
             10 => json!(body).to_string(),
-            _ => self.pick(&[
-                "7",
-                "\"x\"",
-                "[]",
-                "{}",
-                "null",
-                " ",
-                "{\"r\":{}}",
-                "{\"r\":[]}",
-                "\"21.5\"",
-            ]),
+            _ => self.pick(&["7", "\"x\"", "[]", "{}", "null", " ", "{\"r\":{}}", "{\"r\":[]}", "\"21.5\""]),
         }
     }
 
@@ -266,14 +240,7 @@ impl Messy {
         ];
         if self.chance(40) {
             let inner = format!("{{\"value\":{}}}", self.pick(&VALUES));
-            members.push((
-                "p",
-                if self.chance(70) {
-                    json!(inner).to_string()
-                } else {
-                    inner
-                },
-            ));
+            members.push(("p", if self.chance(70) { json!(inner).to_string() } else { inner }));
         }
         if self.chance(15) {
             let name = self.pick(&["value", "ts", "\\u0076alue", "x"]);
@@ -303,19 +270,12 @@ impl Messy {
             members.rotate_left(by);
         }
         let blank = self.pick(&["", "", "", " ", "\n\t"]);
-        let members: Vec<_> = members
-            .iter()
-            .map(|(name, value)| format!("\"{name}\":{blank}{value}{blank}"))
-            .collect();
+        let members: Vec<_> = members.iter().map(|(name, value)| format!("\"{name}\":{blank}{value}{blank}")).collect();
         format!("{{{blank}{}}}", members.join(","))
     }
 
     fn device(&mut self) -> String {
-        if self.chance(80) {
-            self.pick(&DEVICES[..5])
-        } else {
-            self.pick(&DEVICES)
-        }
+        if self.chance(80) { self.pick(&DEVICES[..5]) } else { self.pick(&DEVICES) }
     }
 
     /// Mostly a time near now, in one of many forms.

@@ -34,10 +34,7 @@ const CONFIGS: [&str; 8] = [
 /// What the reference prints for a configuration and a file of records.
 fn referred(config: &str, records: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
-    let (config_path, records_path) = (
-        folder.path().join("config.toml"),
-        folder.path().join("records.jsonl"),
-    );
+    let (config_path, records_path) = (folder.path().join("config.toml"), folder.path().join("records.jsonl"));
     std::fs::write(&config_path, config).expect("written");
     std::fs::write(&records_path, records).expect("written");
     let output = Command::new("python3")
@@ -46,15 +43,10 @@ fn referred(config: &str, records: &str) -> String {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PYTHONIOENCODING", "utf-8")
         .output()
-        .unwrap_or_else(|error| {
-            panic!("this test needs python3, 3.11 or later, to run the reference: {error}")
-        });
+        .unwrap_or_else(|error| panic!("this test needs python3, 3.11 or later, to run the reference: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr);
-    let needs = if errors.contains("tomllib") {
-        "this test needs python3 3.11 or later: "
-    } else {
-        "the reference failed: "
-    };
+    let needs =
+        if errors.contains("tomllib") { "this test needs python3 3.11 or later: " } else { "the reference failed: " };
     assert!(output.status.success(), "{needs}{errors}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
@@ -64,38 +56,20 @@ fn messy_records_give_the_bytes_of_the_reference() {
     let mut outcomes = std::collections::BTreeSet::new();
     for (seed, config) in (1..).zip(CONFIGS) {
         let mut messy = Messy::new(seed);
-        let records: String = (0..RECORDS_PER_CONFIG)
-            .map(|offset| messy.record(offset) + "\n")
-            .collect();
+        let records: String = (0..RECORDS_PER_CONFIG).map(|offset| messy.record(offset) + "\n").collect();
         let (found, wanted) = (tried(config, &records), referred(config, &records));
         for (index, (found, wanted)) in found.lines().zip(wanted.lines()).enumerate() {
-            assert_eq!(
-                found,
-                wanted,
-                "seed {seed}, line {} of the result",
-                index + 1
-            );
+            assert_eq!(found, wanted, "seed {seed}, line {} of the result", index + 1);
         }
-        assert!(
-            found == wanted,
-            "seed {seed}: the results have {} and {} lines",
-            found.len(),
-            wanted.len()
-        );
-        let counters = wanted
-            .lines()
-            .find(|line| line.starts_with("{\"counters\""))
-            .expect("counters");
+        assert!(found == wanted, "seed {seed}: the results have {} and {} lines", found.len(), wanted.len());
+        let counters = wanted.lines().find(|line| line.starts_with("{\"counters\"")).expect("counters");
         outcomes.extend(
             counters
                 .split(['"', ':', ',', '{', '}'])
                 .filter(|word| word.starts_with(char::is_alphabetic))
                 .map(str::to_owned),
         );
-        assert!(
-            wanted.contains("\"count\":"),
-            "seed {seed}: nothing was counted: {counters}"
-        );
+        assert!(wanted.contains("\"count\":"), "seed {seed}: nothing was counted: {counters}");
     }
     // Together they meet every reason that JSON records can have.
     for reason in [
@@ -115,9 +89,6 @@ fn messy_records_give_the_bytes_of_the_reference() {
         "not_numeric",
         "not_finite",
     ] {
-        assert!(
-            outcomes.contains(reason),
-            "no record was rejected for {reason}: {outcomes:?}"
-        );
+        assert!(outcomes.contains(reason), "no record was rejected for {reason}: {outcomes:?}");
     }
 }

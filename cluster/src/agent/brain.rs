@@ -38,15 +38,7 @@ pub(crate) struct Brain {
 impl Brain {
     pub(crate) fn new(node: Arc<Node>, limits: Limits, inputs: mpsc::Receiver<Input>) -> Self {
         let leading = Leading::new(node.clone());
-        Self {
-            node,
-            limits,
-            inputs,
-            watched: None,
-            leading,
-            forming: false,
-            formed_at: Duration::ZERO,
-        }
+        Self { node, limits, inputs, watched: None, leading, forming: false, formed_at: Duration::ZERO }
     }
 
     pub(crate) async fn run(mut self) {
@@ -72,35 +64,19 @@ impl Brain {
     fn take(&mut self, input: Input) {
         match input {
             Input::Seen { slot, seen, at } => self.see(&slot, seen, at),
-            Input::Heartbeat {
-                slot,
-                incarnation,
-                heartbeat,
-                at,
-            } => {
+            Input::Heartbeat { slot, incarnation, heartbeat, at } => {
                 self.node.links.set_node_id(&slot, heartbeat.node_id);
                 self.node.heard().insert(heartbeat.node_id, at);
                 self.dial(&heartbeat.address);
-                let peer = Peer {
-                    incarnation,
-                    heartbeat: *heartbeat,
-                };
+                let peer = Peer { incarnation, heartbeat: *heartbeat };
                 // Of a process that was replaced, late messages may still come.
-                let newest = self
-                    .node
-                    .detector()
-                    .incarnation(&slot)
-                    .is_none_or(|known| known == incarnation);
+                let newest = self.node.detector().incarnation(&slot).is_none_or(|known| known == incarnation);
                 if newest {
                     self.node.peers().insert(slot.clone(), peer);
                 }
                 self.see(&slot, Seen::Heard { incarnation }, at);
             }
-            Input::Told {
-                about,
-                teller,
-                view,
-            } => {
+            Input::Told { about, teller, view } => {
                 let now = self.node.now();
                 self.see(&about, Seen::ToldBy { teller, view }, now);
             }
@@ -135,10 +111,7 @@ impl Brain {
             detector.tick(now)
         };
         self.follow(findings);
-        if !self.forming
-            && now.saturating_sub(self.formed_at) >= FORM_EVERY
-            && !self.node.initialized()
-        {
+        if !self.forming && now.saturating_sub(self.formed_at) >= FORM_EVERY && !self.node.initialized() {
             (self.forming, self.formed_at) = (true, now);
             let node = self.node.clone();
             self.node.spawn_task(async move {
@@ -153,11 +126,7 @@ impl Brain {
             match finding {
                 Finding::Ask(about) => self.ask_others(&about),
                 Finding::Gone(slot) => self.gone(&slot),
-                Finding::Back {
-                    slot,
-                    incarnation,
-                    falsely_deposed,
-                } => {
+                Finding::Back { slot, incarnation, falsely_deposed } => {
                     tracing::info!(%slot, incarnation, falsely_deposed, "peer_is_back");
                     self.leading.disturbed();
                     if falsely_deposed {
@@ -189,19 +158,9 @@ impl Brain {
             }
             let (node, about) = (self.node.clone(), about.clone());
             self.node.spawn_task(async move {
-                let answer = node
-                    .links
-                    .request(&teller, &Request::ViewOf(about.clone()), within)
-                    .await;
+                let answer = node.links.request(&teller, &Request::ViewOf(about.clone()), within).await;
                 if let Ok(Response::View(Some(view))) = answer {
-                    let _ = node
-                        .inputs
-                        .send(Input::Told {
-                            about,
-                            teller,
-                            view,
-                        })
-                        .await;
+                    let _ = node.inputs.send(Input::Told { about, teller, view }).await;
                 }
             });
         }
@@ -218,14 +177,7 @@ impl Brain {
 
     /// Members may live at addresses that are not among the seeds.
     fn dial_members(&self) {
-        let addresses: Vec<String> = self
-            .node
-            .replicated
-            .read()
-            .nodes
-            .values()
-            .map(|n| n.address.clone())
-            .collect();
+        let addresses: Vec<String> = self.node.replicated.read().nodes.values().map(|n| n.address.clone()).collect();
         for address in addresses {
             self.dial(&address);
         }
@@ -241,12 +193,7 @@ impl Brain {
 /// Starts to hold a connection to an address.
 pub(crate) fn dial(node: &Arc<Node>, address: &str, limits: &Limits) {
     let server = Arc::new(Server(node.clone()));
-    node.spawn_task(dial_forever(
-        address.to_owned(),
-        server,
-        node.links.clone(),
-        limits.clone(),
-    ));
+    node.spawn_task(dial_forever(address.to_owned(), server, node.links.clone(), limits.clone()));
 }
 
 async fn watch(watched: &mut Option<Watched>) {
@@ -267,7 +214,6 @@ pub(crate) async fn beat(node: Arc<Node>) {
             let now = node.now();
             node.heard().insert(heartbeat.node_id, now);
         }
-        node.links
-            .notify_all(&Notice::Heartbeat(Box::new(heartbeat)));
+        node.links.notify_all(&Notice::Heartbeat(Box::new(heartbeat)));
     }
 }

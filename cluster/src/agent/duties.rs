@@ -50,10 +50,9 @@ fn done(node: &Node, duty: &Duty) -> bool {
             .rev()
             .find(|e| e.partition == outcome.partition && e.epoch == outcome.epoch)
             .is_some_and(|e| e.result == EventResult::Success),
-        Duty::Command(Command::EpochSeen { partition, seen }) => state
-            .partitions
-            .get(partition)
-            .is_some_and(|p| p.floor >= *seen || p.epoch > *seen),
+        Duty::Command(Command::EpochSeen { partition, seen }) => {
+            state.partitions.get(partition).is_some_and(|p| p.floor >= *seen || p.epoch > *seen)
+        }
         Duty::Command(_) => false,
     }
 }
@@ -64,12 +63,7 @@ async fn perform_one(node: &Arc<Node>, duty: &Duty) -> bool {
         let result = match duty {
             Duty::Outcome(outcome) => commit_outcome(node, outcome.clone()).await,
             Duty::Command(command) => match node.group() {
-                Some(group) => group
-                    .propose(Batch {
-                        commands: vec![command.clone()],
-                    })
-                    .await
-                    .map(drop),
+                Some(group) => group.propose(Batch { commands: vec![command.clone()] }).await.map(drop),
                 None => Err(ProposeError::NotLeader(None)),
             },
         };
@@ -77,9 +71,7 @@ async fn perform_one(node: &Arc<Node>, duty: &Duty) -> bool {
     }
     let request = match duty {
         Duty::Outcome(outcome) => Request::Outcome(outcome.clone()),
-        Duty::Command(command) => Request::Propose(Batch {
-            commands: vec![command.clone()],
-        }),
+        Duty::Command(command) => Request::Propose(Batch { commands: vec![command.clone()] }),
     };
     let Some(mut slot) = status.leader.and_then(|id| slot_at(node, id)) else {
         return false;
@@ -98,10 +90,6 @@ async fn perform_one(node: &Arc<Node>, duty: &Duty) -> bool {
 }
 
 fn slot_at(node: &Node, id: NodeId) -> Option<Slot> {
-    let told = node
-        .peers()
-        .iter()
-        .find(|(_, p)| p.heartbeat.node_id == id)
-        .map(|(slot, _)| slot.clone());
+    let told = node.peers().iter().find(|(_, p)| p.heartbeat.node_id == id).map(|(slot, _)| slot.clone());
     told.or_else(|| node.slot_of(id))
 }

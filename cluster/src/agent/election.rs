@@ -47,38 +47,17 @@ async fn stands(node: &Arc<Node>, dead: &Slot, incarnation: u64) -> bool {
         let state = node.replicated.read();
         let of = |id: &NodeId| state.nodes.get(id).map(|n| n.slot.clone());
         let live = |slot: &Slot| detector.liveness(slot) == Liveness::Live;
-        status
-            .voters
-            .iter()
-            .filter(|id| **id != me.1)
-            .filter_map(of)
-            .filter(|s| s != dead && live(s))
-            .collect()
+        status.voters.iter().filter(|id| **id != me.1).filter_map(of).filter(|s| s != dead && live(s)).collect()
     };
-    let within = node
-        .options
-        .settings
-        .confirm_timeout
-        .max(Duration::from_millis(1));
+    let within = node.options.settings.confirm_timeout.max(Duration::from_millis(1));
     let mut asked = tokio::task::JoinSet::new();
     for slot in voters {
-        let (node, request) = (
-            node.clone(),
-            Request::Proof {
-                slot: dead.clone(),
-                incarnation,
-            },
-        );
+        let (node, request) = (node.clone(), Request::Proof { slot: dead.clone(), incarnation });
         asked.spawn(async move { node.links.request(&slot, &request, within).await });
     }
     let mut confirmed = false;
     while let Some(answer) = asked.join_next().await {
-        let Ok(Ok(Response::Proof {
-            proved,
-            node_id,
-            last_log_index,
-        })) = answer
-        else {
+        let Ok(Ok(Response::Proof { proved, node_id, last_log_index })) = answer else {
             continue;
         };
         confirmed |= proved;

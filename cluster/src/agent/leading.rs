@@ -97,20 +97,12 @@ impl Leading {
             return;
         }
         // Raft takes no proposals before a quorum has answered, nor long after it did.
-        let lease_ms = self
-            .node
-            .options
-            .settings
-            .raft_election_timeout_max
-            .as_millis();
+        let lease_ms = self.node.options.settings.raft_election_timeout_max.as_millis();
         let answered = status.quorum_age_ms;
         // A sole voter needs no answer but its own, and its age is not kept.
-        let quorum =
-            status.voters.len() == 1 || answered.is_some_and(|age| u128::from(age) < lease_ms);
+        let quorum = status.voters.len() == 1 || answered.is_some_and(|age| u128::from(age) < lease_ms);
         if !quorum {
-            if now.saturating_sub(since) >= NO_QUORUM_AFTER
-                && !self.node.replicated.read().cluster_id.is_empty()
-            {
+            if now.saturating_sub(since) >= NO_QUORUM_AFTER && !self.node.replicated.read().cluster_id.is_empty() {
                 let plan = self.plan(now, since).without_quorum();
                 self.show(&plan, now);
             }
@@ -139,10 +131,7 @@ impl Leading {
             let told = if *id == identity.node_id {
                 Some((identity.slot.clone(), &own))
             } else {
-                peers
-                    .iter()
-                    .find(|(_, p)| p.heartbeat.node_id == *id)
-                    .map(|(slot, p)| (slot.clone(), &p.heartbeat))
+                peers.iter().find(|(_, p)| p.heartbeat.node_id == *id).map(|(slot, p)| (slot.clone(), &p.heartbeat))
             };
             let Some((slot, told)) = told else { return };
             nodes.push(NewNode {
@@ -153,27 +142,15 @@ impl Leading {
                 store_uuid: told.store_uuid.clone(),
             });
         }
-        let command = Command::Form {
-            cluster_id: identity.cluster_id,
-            nodes,
-        };
-        self.propose(
-            group,
-            Plan {
-                commands: vec![command],
-                ..Plan::default()
-            },
-        );
+        let command = Command::Form { cluster_id: identity.cluster_id, nodes };
+        self.propose(group, Plan { commands: vec![command], ..Plan::default() });
     }
 
     /// Remembers when each order was first seen by this leader.
     fn note_orders(&mut self, now: Moment) {
         let state = self.node.replicated.read();
         for (partition, entry) in &state.partitions {
-            let noted = self
-                .ordered_at
-                .entry(*partition)
-                .or_insert((entry.epoch, now));
+            let noted = self.ordered_at.entry(*partition).or_insert((entry.epoch, now));
             if noted.0 != entry.epoch {
                 *noted = (entry.epoch, now);
             }
@@ -205,9 +182,7 @@ impl Leading {
             } else {
                 let active_of = state.partitions.values().filter(|p| p.active == Some(*id));
                 let incarnations = active_of.map(|p| p.active_incarnation).chain([0]);
-                let mut verdicts: Vec<_> = incarnations
-                    .filter_map(|i| detector.verdict(&known.slot, i))
-                    .collect();
+                let mut verdicts: Vec<_> = incarnations.filter_map(|i| detector.verdict(&known.slot, i)).collect();
                 verdicts.dedup_by_key(|v| v.incarnation);
                 let liveness = detector.liveness(&known.slot);
                 let incarnation = detector.incarnation(&known.slot);
@@ -215,10 +190,7 @@ impl Leading {
             };
             nodes.insert(*id, facts);
         }
-        let counts = peers
-            .values()
-            .map(|p| &p.heartbeat.report)
-            .chain([&own_report]);
+        let counts = peers.values().map(|p| &p.heartbeat.report).chain([&own_report]);
         let facts = Facts {
             now,
             wall: Node::wall(),
@@ -247,9 +219,7 @@ impl Leading {
                 tracing::warn!(partition = %withheld.partition, reason = withheld.reason, "failover_withheld");
             }
         }
-        findings
-            .withheld_since
-            .retain(|p, _| plan.withheld.iter().any(|w| w.partition == *p));
+        findings.withheld_since.retain(|p, _| plan.withheld.iter().any(|w| w.partition == *p));
         findings.withheld.clone_from(&plan.withheld);
         findings.problems.clone_from(&plan.problems);
     }
@@ -263,10 +233,7 @@ impl Leading {
                 continue;
             };
             concerned.push(order.partition);
-            let last_sign = plan
-                .last_signs
-                .get(&(order.partition, order.epoch))
-                .copied();
+            let last_sign = plan.last_signs.get(&(order.partition, order.epoch)).copied();
             let start = Start {
                 last_sign: last_sign.unwrap_or_else(|| self.node.now()),
                 phases_ms: order.phases_ms,
@@ -280,23 +247,14 @@ impl Leading {
         }
         let (node, group) = (self.node.clone(), group.clone());
         self.node.spawn_task(async move {
-            let result = group
-                .propose(Batch {
-                    commands: plan.commands,
-                })
-                .await;
+            let result = group.propose(Batch { commands: plan.commands }).await;
             if let Err(e) = &result {
                 tracing::warn!(error = %e, "proposal_failed");
             }
             if result.is_ok() {
                 send_orders(&node, &concerned);
             }
-            let _ = node
-                .inputs
-                .send(Input::Proposed {
-                    committed: result.is_ok(),
-                })
-                .await;
+            let _ = node.inputs.send(Input::Proposed { committed: result.is_ok() }).await;
         });
     }
 
@@ -318,14 +276,8 @@ impl Leading {
                 Change::Swap { old, new } => group.swap_voter(old, new).await,
                 Change::Forget(id) => group.remove_learner(id).await,
                 Change::Tombstone(id) => {
-                    let batch = Batch {
-                        commands: vec![Command::Tombstone { node: id }],
-                    };
-                    group
-                        .propose(batch)
-                        .await
-                        .map(drop)
-                        .map_err(|e| e.to_string())
+                    let batch = Batch { commands: vec![Command::Tombstone { node: id }] };
+                    group.propose(batch).await.map(drop).map_err(|e| e.to_string())
                 }
             };
             if let Err(why) = result {
@@ -343,18 +295,12 @@ impl Leading {
                 if replaced.contains(id) {
                     continue; // on its way out
                 }
-                let member = Member {
-                    slot: known.slot.0.clone(),
-                    address: known.address.clone(),
-                };
+                let member = Member { slot: known.slot.0.clone(), address: known.address.clone() };
                 return Some(Change::Learn(*id, member));
             }
             let Some(old) = known.replaces else { continue };
             if status.voters.contains(&old) {
-                if group
-                    .missing_entries(*id)
-                    .is_some_and(|n| n <= CAUGHT_UP_ENTRIES)
-                {
+                if group.missing_entries(*id).is_some_and(|n| n <= CAUGHT_UP_ENTRIES) {
                     return Some(Change::Swap { old, new: *id });
                 }
             } else if status.members.contains(&old) {
@@ -383,12 +329,7 @@ fn of_peer<'a>(
     verdicts: Vec<&'a crate::detector::Verdict>,
 ) -> NodeFacts<'a> {
     let Some(peer) = peer else {
-        return NodeFacts {
-            liveness,
-            incarnation: None,
-            verdicts,
-            ..NodeFacts::default()
-        };
+        return NodeFacts { liveness, incarnation: None, verdicts, ..NodeFacts::default() };
     };
     let told = &peer.heartbeat;
     // Another disk in the slot: the node with the old id is gone for good.
@@ -396,11 +337,7 @@ fn of_peer<'a>(
     // The report of the process before must not speak for the present one.
     let current = incarnation == Some(peer.incarnation);
     NodeFacts {
-        liveness: if replaced && liveness == Liveness::Live {
-            Liveness::Dead
-        } else {
-            liveness
-        },
+        liveness: if replaced && liveness == Liveness::Live { Liveness::Dead } else { liveness },
         incarnation: incarnation.filter(|_| !replaced),
         report: Some(&told.report).filter(|_| current && !replaced),
         replicas_here: told.replicas_here,
@@ -426,10 +363,7 @@ fn send_orders(node: &Node, partitions: &[PartitionId]) {
                 start.committed = Some(committed);
             }
             let news = (*partition, entry.assignment());
-            let concerned = entry
-                .active
-                .into_iter()
-                .chain(entry.standbys.iter().copied());
+            let concerned = entry.active.into_iter().chain(entry.standbys.iter().copied());
             for slot in concerned.filter_map(|id| state.nodes.get(&id).map(|n| n.slot.clone())) {
                 by_slot.entry(slot).or_default().push(news.clone());
             }

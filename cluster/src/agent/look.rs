@@ -27,34 +27,22 @@ pub(crate) fn view(node: &Node) -> View {
     let raft_fsync_us_max = node.group().map_or(0, |g| g.fsync_us_max());
     let state = node.replicated.read();
     let mut problems = findings.problems;
-    problems.extend(
-        status
-            .failed
-            .iter()
-            .map(|why| format!("raft has stopped on this node: {why}; restart it")),
-    );
+    problems.extend(status.failed.iter().map(|why| format!("raft has stopped on this node: {why}; restart it")));
     if status.leader.is_none() {
         problems.push("no raft leader is known here: no failover is possible until a quorum of voters is back".into());
     }
     for (partition, epoch) in fenced {
-        let still = state
-            .partitions
-            .get(&partition)
-            .is_some_and(|p| p.epoch == epoch && p.active == Some(identity.node_id));
+        let still =
+            state.partitions.get(&partition).is_some_and(|p| p.epoch == epoch && p.active == Some(identity.node_id));
         if still {
-            problems.push(format!(
-                "this node was fenced as active of partition {partition} with epoch {epoch}"
-            ));
+            problems.push(format!("this node was fenced as active of partition {partition} with epoch {epoch}"));
         }
     }
     let withheld_total = findings.withheld_total;
     let withheld = findings.withheld.into_iter().map(|w| WithheldView {
         partition: w.partition,
         reason: w.reason.to_owned(),
-        for_ms: findings
-            .withheld_since
-            .get(&w.partition)
-            .map_or(0, |since| ms(now.saturating_sub(*since))),
+        for_ms: findings.withheld_since.get(&w.partition).map_or(0, |since| ms(now.saturating_sub(*since))),
         remaining_ms: w.remaining.map(ms),
         candidates: w.candidates,
     });
@@ -96,34 +84,16 @@ fn nodes(node: &Node, status: &RaftStatus, now: Moment) -> Vec<NodeView> {
     let state = node.replicated.read();
     let view = |(id, known): (&NodeId, &crate::state::Node)| {
         let mine = *id == own.node_id;
-        let peer = peers
-            .get(&known.slot)
-            .filter(|p| p.heartbeat.node_id == *id);
-        let told = if mine {
-            Some(&own)
-        } else {
-            peer.map(|p| &p.heartbeat)
-        };
+        let peer = peers.get(&known.slot).filter(|p| p.heartbeat.node_id == *id);
+        let told = if mine { Some(&own) } else { peer.map(|p| &p.heartbeat) };
         NodeView {
             node_id: *id,
             slot: known.slot.clone(),
             address: known.address.clone(),
             zone: known.zone.clone(),
-            state: if mine {
-                Liveness::Live
-            } else {
-                detector.liveness(&known.slot)
-            },
-            last_heard_ms: if mine {
-                Some(0)
-            } else {
-                detector.age(&known.slot, now).map(ms)
-            },
-            incarnation: if mine {
-                Some(node.incarnation)
-            } else {
-                detector.incarnation(&known.slot)
-            },
+            state: if mine { Liveness::Live } else { detector.liveness(&known.slot) },
+            last_heard_ms: if mine { Some(0) } else { detector.age(&known.slot, now).map(ms) },
+            incarnation: if mine { Some(node.incarnation) } else { detector.incarnation(&known.slot) },
             voter: status.voters.contains(id),
             draining: known.draining,
             stopping: known.stopping || told.is_some_and(|t| t.report.stopping),
@@ -136,15 +106,14 @@ fn nodes(node: &Node, status: &RaftStatus, now: Moment) -> Vec<NodeView> {
 }
 
 fn partitions(state: &State) -> Vec<PartitionView> {
-    let view =
-        |(partition, entry): (&crate::ids::PartitionId, &crate::state::Partition)| PartitionView {
-            partition: *partition,
-            epoch: entry.epoch,
-            active: entry.active,
-            standbys: entry.standbys.clone(),
-            since: entry.since,
-            confirmed: entry.stage == Stage::Confirmed,
-        };
+    let view = |(partition, entry): (&crate::ids::PartitionId, &crate::state::Partition)| PartitionView {
+        partition: *partition,
+        epoch: entry.epoch,
+        active: entry.active,
+        standbys: entry.standbys.clone(),
+        since: entry.since,
+        confirmed: entry.stage == Stage::Confirmed,
+    };
     state.partitions.iter().map(view).collect()
 }
 
@@ -154,15 +123,8 @@ pub(crate) fn successor(node: &Node, status: &RaftStatus) -> Option<NodeId> {
     let detector = node.detector();
     let fit = peers.iter().filter(|(slot, p)| {
         let told = &p.heartbeat;
-        status.voters.contains(&told.node_id)
-            && detector.liveness(slot) == Liveness::Live
-            && !told.report.stopping
+        status.voters.contains(&told.node_id) && detector.liveness(slot) == Liveness::Live && !told.report.stopping
     });
-    let best = fit.max_by_key(|(_, p)| {
-        (
-            p.heartbeat.last_log_index,
-            std::cmp::Reverse(p.heartbeat.node_id),
-        )
-    });
+    let best = fit.max_by_key(|(_, p)| (p.heartbeat.last_log_index, std::cmp::Reverse(p.heartbeat.node_id)));
     best.map(|(_, p)| p.heartbeat.node_id)
 }

@@ -90,10 +90,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When the data folder is in use, foreign or damaged, or the address cannot be listened at.
-    pub async fn start(
-        options: Options,
-        replicas: Arc<dyn Replicas>,
-    ) -> Result<Cluster, StartError> {
+    pub async fn start(options: Options, replicas: Arc<dyn Replicas>) -> Result<Cluster, StartError> {
         check_options(&options)?;
         let lock = identity::lock(&options.data_dir)?;
         let identity = identity::load(&options.data_dir, &options.cluster_name, &options.slot)?;
@@ -102,17 +99,11 @@ impl Cluster {
             let folder = options.data_dir.display().to_string();
             let why = "it is missing though this node has an id; a vote may be lost. \
                        Repair: restore the volume whole, or give this node an empty folder, it then joins under a new id";
-            return Err(StartError::Raft {
-                folder,
-                why: why.into(),
-            });
+            return Err(StartError::Raft { folder, why: why.into() });
         }
         let listener = net::listen(&options.listen)
             .await
-            .map_err(|source| StartError::Listen {
-                address: options.listen.clone(),
-                source,
-            })?;
+            .map_err(|source| StartError::Listen { address: options.listen.clone(), source })?;
         let settings = &options.settings;
         let limits = Limits {
             probe_timeout: settings.probe_timeout,
@@ -127,11 +118,7 @@ impl Cluster {
             node.stop().await;
             return Err(StartError::Raft { folder, why });
         }
-        node.spawn_task(serve_forever(
-            listener,
-            Arc::new(Server(node.clone())),
-            limits.clone(),
-        ));
+        node.spawn_task(serve_forever(listener, Arc::new(Server(node.clone())), limits.clone()));
         node.spawn_task(brain.run());
         node.spawn_task(brain::beat(node.clone()));
         node.spawn_task(duties::perform(node.clone()));
@@ -159,14 +146,7 @@ impl Cluster {
     /// The replicated history, newest last.
     #[must_use]
     pub fn history(&self) -> Vec<HistoryEvent> {
-        self.node
-            .replicated
-            .read()
-            .history
-            .events
-            .iter()
-            .cloned()
-            .collect()
+        self.node.replicated.read().history.events.iter().cloned().collect()
     }
 
     /// Tells how a promotion ended; repeated until it is in the history.
@@ -176,8 +156,7 @@ impl Cluster {
 
     /// An epoch at or above the ordered one stands in the changelog: the planner jumps above it.
     pub fn report_epoch_seen(&self, partition: PartitionId, seen: Epoch) {
-        self.node
-            .add_duty(Duty::Command(Command::EpochSeen { partition, seen }));
+        self.node.add_duty(Duty::Command(Command::EpochSeen { partition, seen }));
     }
 
     /// This node was fenced as active of `partition` with `epoch`; shown in the view.
@@ -193,14 +172,12 @@ impl Cluster {
 
     /// Puts an operator's note to an event of the history.
     pub fn note(&self, seq: u64, text: String) {
-        self.node
-            .add_duty(Duty::Command(Command::Note { seq, text }));
+        self.node.add_duty(Duty::Command(Command::Note { seq, text }));
     }
 
     /// Drains a node, or ends that: its actives are moved away and it is no candidate.
     pub fn set_draining(&self, node: NodeId, draining: bool) {
-        self.node
-            .add_duty(Duty::Command(Command::Draining { node, draining }));
+        self.node.add_duty(Duty::Command(Command::Draining { node, draining }));
     }
 
     /// For SIGTERM: this node is stopping. The leader moves its actives away; Raft leadership is given away if it
@@ -210,27 +187,18 @@ impl Cluster {
         let started = node.now();
         node.set_stopping();
         let me = node.me();
-        node.add_duty(Duty::Command(Command::Stopping {
-            node: me,
-            incarnation: node.incarnation,
-        }));
+        node.add_duty(Duty::Command(Command::Stopping { node: me, incarnation: node.incarnation }));
         let left = || {
             let state = node.replicated.read();
-            let mine = state
-                .partitions
-                .iter()
-                .filter(|(_, p)| p.active == Some(me));
-            mine.filter(|(_, p)| p.active_incarnation == node.incarnation)
-                .map(|(id, _)| *id)
-                .collect::<Vec<_>>()
+            let mine = state.partitions.iter().filter(|(_, p)| p.active == Some(me));
+            mine.filter(|(_, p)| p.active_incarnation == node.incarnation).map(|(id, _)| *id).collect::<Vec<_>>()
         };
         let alone = node.replicated.read().nodes.len() <= 1;
         let mut helper_seen = started;
         while !alone && !left().is_empty() && node.now().saturating_sub(started) < timeout {
             let view = self.view();
-            let helps = |peer: &crate::NodeView| {
-                peer.node_id != me && peer.state == crate::Liveness::Live && !peer.stopping
-            };
+            let helps =
+                |peer: &crate::NodeView| peer.node_id != me && peer.state == crate::Liveness::Live && !peer.stopping;
             if view.nodes.iter().any(helps) {
                 helper_seen = node.now();
             } else if node.now().saturating_sub(helper_seen) > HELPER_WAIT {
@@ -241,11 +209,7 @@ impl Cluster {
         }
         let rest = timeout.saturating_sub(node.now().saturating_sub(started));
         let raft_leadership_moved = self.give_leadership(rest.min(LEADERSHIP_MOVE_TIME)).await;
-        HandOver {
-            actives_left: left(),
-            raft_leadership_moved,
-            took: node.now().saturating_sub(started),
-        }
+        HandOver { actives_left: left(), raft_leadership_moved, took: node.now().saturating_sub(started) }
     }
 
     async fn give_leadership(&self, within: Duration) -> bool {
@@ -306,10 +270,7 @@ fn check_options(options: &Options) -> Result<(), StartError> {
         return bad("cluster.name and node.slot must not be empty".into());
     }
     if options.expected_slots.is_empty() || options.expected_slots.len() > 7 {
-        return bad(format!(
-            "cluster.expected_slots has {} slots; 1, 3 or 5 make sense",
-            options.expected_slots.len()
-        ));
+        return bad(format!("cluster.expected_slots has {} slots; 1, 3 or 5 make sense", options.expected_slots.len()));
     }
     if s.suspect_after < s.heartbeat_interval * 4 {
         return bad(format!(
@@ -319,10 +280,7 @@ fn check_options(options: &Options) -> Result<(), StartError> {
         ));
     }
     if s.heartbeat_interval.is_zero() || s.frame_bytes_max < 1024 * 1024 {
-        return bad(
-            "failover.heartbeat_interval must not be 0, and peers.frame_bytes_max at least 1MiB"
-                .into(),
-        );
+        return bad("failover.heartbeat_interval must not be 0, and peers.frame_bytes_max at least 1MiB".into());
     }
     Ok(())
 }

@@ -26,18 +26,9 @@ pub(crate) enum Input {
     /// Something was seen of a peer.
     Seen { slot: Slot, seen: Seen, at: Moment },
     /// A heartbeat arrived.
-    Heartbeat {
-        slot: Slot,
-        incarnation: u64,
-        heartbeat: Box<Heartbeat>,
-        at: Moment,
-    },
+    Heartbeat { slot: Slot, incarnation: u64, heartbeat: Box<Heartbeat>, at: Moment },
     /// Another node told its view of a peer.
-    Told {
-        about: Slot,
-        teller: Slot,
-        view: PeerView,
-    },
+    Told { about: Slot, teller: Slot, view: PeerView },
     /// A plan was committed, or was not.
     Proposed { committed: bool },
     /// A change of the members has ended, or has failed.
@@ -161,39 +152,25 @@ impl Node {
     }
 
     pub(crate) fn wall() -> WallTime {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         WallTime(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
     pub(crate) fn identity(&self) -> Identity {
-        self.identity
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.identity.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn set_identity(&self, identity: Identity) {
         self.replicated.board.set_me(identity.node_id);
-        *self
-            .identity
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = identity;
+        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = identity;
     }
 
     pub(crate) fn me(&self) -> NodeId {
-        self.identity
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .node_id
+        self.identity.read().unwrap_or_else(PoisonError::into_inner).node_id
     }
 
     pub(crate) fn group(&self) -> Option<Group> {
-        self.group
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.group.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn set_group(&self, group: Group) {
@@ -288,11 +265,7 @@ impl Node {
 
     /// The slot of a node by what is replicated.
     pub(crate) fn slot_of(&self, id: NodeId) -> Option<Slot> {
-        self.replicated
-            .read()
-            .nodes
-            .get(&id)
-            .map(|n| n.slot.clone())
+        self.replicated.read().nodes.get(&id).map(|n| n.slot.clone())
     }
 
     pub(crate) fn hello(&self) -> Hello {
@@ -302,11 +275,7 @@ impl Node {
             protocol_lowest: PROTOCOLS.0,
             protocol_highest: PROTOCOLS.1,
             cluster_name: identity.cluster_name,
-            cluster_id: if self.initialized() {
-                identity.cluster_id
-            } else {
-                String::new()
-            },
+            cluster_id: if self.initialized() { identity.cluster_id } else { String::new() },
             slot: identity.slot,
             node_id: identity.node_id,
             store_uuid: identity.store_uuid,
@@ -323,11 +292,7 @@ impl Node {
         report.stopping |= self.is_stopping();
         Heartbeat {
             node_id: identity.node_id,
-            cluster_id: if initialized {
-                identity.cluster_id
-            } else {
-                String::new()
-            },
+            cluster_id: if initialized { identity.cluster_id } else { String::new() },
             initialized,
             store_uuid: identity.store_uuid,
             address: self.options.advertise.clone(),

@@ -41,29 +41,15 @@ impl Handler for Server {
     fn check(&self, theirs: &Hello) -> Result<u16, Refusal> {
         let known = {
             let state = self.0.replicated.read();
-            let store_uuid = state
-                .nodes
-                .get(&theirs.node_id)
-                .map(|n| n.store_uuid.clone());
-            Known {
-                store_uuid,
-                tombstoned: state.tombstones.contains_key(&theirs.node_id),
-            }
+            let store_uuid = state.nodes.get(&theirs.node_id).map(|n| n.store_uuid.clone());
+            Known { store_uuid, tombstoned: state.tombstones.contains_key(&theirs.node_id) }
         };
         crate::transport::check(&self.0.hello(), theirs, &known)
     }
 
     async fn seen(&self, slot: &Slot, seen: Seen) {
         let at = self.0.now();
-        let _ = self
-            .0
-            .inputs
-            .send(Input::Seen {
-                slot: slot.clone(),
-                seen,
-                at,
-            })
-            .await;
+        let _ = self.0.inputs.send(Input::Seen { slot: slot.clone(), seen, at }).await;
     }
 
     async fn notice(&self, from: &Hello, notice: Notice) {
@@ -72,20 +58,10 @@ impl Handler for Server {
         match notice {
             Notice::Heartbeat(heartbeat) => {
                 let incarnation = from.incarnation;
-                let _ = node
-                    .inputs
-                    .send(Input::Heartbeat {
-                        slot,
-                        incarnation,
-                        heartbeat,
-                        at,
-                    })
-                    .await;
+                let _ = node.inputs.send(Input::Heartbeat { slot, incarnation, heartbeat, at }).await;
             }
             Notice::Goodbye => {
-                let seen = Seen::Goodbye {
-                    incarnation: from.incarnation,
-                };
+                let seen = Seen::Goodbye { incarnation: from.incarnation };
                 let _ = node.inputs.send(Input::Seen { slot, seen, at }).await;
             }
             Notice::Assigned(news) => node.replicated.board.merge(news),
@@ -99,10 +75,7 @@ impl Handler for Server {
             Request::Outcome(outcome) => answer(commit_outcome(node, outcome).await),
             Request::ViewOf(slot) => Response::View(node.detector().view_of(&slot, node.now())),
             Request::Proof { slot, incarnation } => proof(node, &slot, incarnation).await,
-            Request::Form {
-                cluster_id,
-                members,
-            } => forming::formed(node, cluster_id, &members).await,
+            Request::Form { cluster_id, members } => forming::formed(node, cluster_id, &members).await,
             Request::Join(new) => join(node, from, new).await,
         }
     }
@@ -119,11 +92,7 @@ impl Handler for Server {
     }
 
     fn refused(&self, refusal: &Refusal) {
-        tracing::warn!(
-            reason = refusal.reason,
-            detail = refusal.detail,
-            "peer_refused"
-        );
+        tracing::warn!(reason = refusal.reason, detail = refusal.detail, "peer_refused");
         *self.0.refusals().entry(refusal.reason.clone()).or_default() += 1;
     }
 }
@@ -144,46 +113,19 @@ async fn propose(node: &Node, batch: Batch) -> Result<(), ProposeError> {
 }
 
 /// On the leader: puts the end of a promotion into the history, with the times this clock has.
-pub(crate) async fn commit_outcome(
-    node: &Node,
-    outcome: PromotionOutcome,
-) -> Result<(), ProposeError> {
+pub(crate) async fn commit_outcome(node: &Node, outcome: PromotionOutcome) -> Result<(), ProposeError> {
     let now = node.now();
-    let start = node
-        .starts()
-        .get(&(outcome.partition, outcome.epoch))
-        .copied();
+    let start = node.starts().get(&(outcome.partition, outcome.epoch)).copied();
     let timing = start.map(|start| {
-        let Phases {
-            detect,
-            held,
-            elect,
-            ..
-        } = start.phases_ms;
+        let Phases { detect, held, elect, .. } = start.phases_ms;
         let committed = start.committed.unwrap_or(now);
         let decide = (ms_between(start.last_sign, committed) - detect - held - elect).max(0.0);
-        let phases_ms = Phases {
-            decide,
-            ..start.phases_ms
-        };
-        Timing {
-            phases_ms,
-            total_ms: ms_between(start.last_sign, now),
-        }
+        let phases_ms = Phases { decide, ..start.phases_ms };
+        Timing { phases_ms, total_ms: ms_between(start.last_sign, now) }
     });
     let key = (outcome.partition, outcome.epoch);
-    let command = Command::Outcome {
-        outcome,
-        timing,
-        at: Node::wall(),
-    };
-    propose(
-        node,
-        Batch {
-            commands: vec![command],
-        },
-    )
-    .await?;
+    let command = Command::Outcome { outcome, timing, at: Node::wall() };
+    propose(node, Batch { commands: vec![command] }).await?;
     node.starts().remove(&key);
     Ok(())
 }
@@ -191,17 +133,11 @@ pub(crate) async fn commit_outcome(
 async fn proof(node: &Node, slot: &Slot, incarnation: u64) -> Response {
     let give_up = node.now() + PROOF_WAIT;
     loop {
-        let proved = node
-            .detector()
-            .verdict(slot, incarnation)
-            .is_some_and(|v| v.cause == crate::detector::Cause::ProcessDead);
+        let proved =
+            node.detector().verdict(slot, incarnation).is_some_and(|v| v.cause == crate::detector::Cause::ProcessDead);
         if proved || node.now() >= give_up {
             let last_log_index = node.raft_status().last_log_index.unwrap_or(0);
-            return Response::Proof {
-                proved,
-                node_id: node.me(),
-                last_log_index,
-            };
+            return Response::Proof { proved, node_id: node.me(), last_log_index };
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -219,18 +155,11 @@ async fn join(node: &Node, from: &Hello, new: NewNode) -> Response {
     let identity = node.identity();
     let holder = {
         let state = node.replicated.read();
-        state
-            .nodes
-            .iter()
-            .find(|(_, n)| n.slot == new.slot)
-            .map(|(id, n)| (*id, n.store_uuid.clone()))
+        state.nodes.iter().find(|(_, n)| n.slot == new.slot).map(|(id, n)| (*id, n.store_uuid.clone()))
     };
     let replaces = match holder {
         Some((node_id, store)) if store == new.store_uuid => {
-            return Response::Joined {
-                cluster_id: identity.cluster_id,
-                node_id,
-            };
+            return Response::Joined { cluster_id: identity.cluster_id, node_id };
         }
         Some((old, _)) => {
             let last = node.heard().get(&old).copied().unwrap_or_default();
@@ -248,20 +177,9 @@ async fn join(node: &Node, from: &Hello, new: NewNode) -> Response {
         }
         None => None,
     };
-    match group
-        .propose(Batch {
-            commands: vec![Command::Allot {
-                node: new,
-                replaces,
-            }],
-        })
-        .await
-    {
+    match group.propose(Batch { commands: vec![Command::Allot { node: new, replaces }] }).await {
         Ok(applied) => match applied.allotted {
-            Some(node_id) => Response::Joined {
-                cluster_id: identity.cluster_id,
-                node_id,
-            },
+            Some(node_id) => Response::Joined { cluster_id: identity.cluster_id, node_id },
             None => Response::Wait(applied.ignored.join("; ")),
         },
         Err(ProposeError::NotLeader(leader)) => Response::NotLeader(leader),

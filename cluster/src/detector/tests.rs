@@ -26,13 +26,7 @@ fn run(d: &mut Detector, from: u64, to: u64, beating: &[(&str, u64)]) -> Vec<Fin
     for now in (from..=to).step_by(10) {
         if now.is_multiple_of(50) {
             for (name, incarnation) in beating {
-                findings.extend(d.see(
-                    &slot(name),
-                    Seen::Heard {
-                        incarnation: *incarnation,
-                    },
-                    ms(now),
-                ));
+                findings.extend(d.see(&slot(name), Seen::Heard { incarnation: *incarnation }, ms(now)));
             }
         }
         findings.extend(d.tick(ms(now)));
@@ -41,37 +35,18 @@ fn run(d: &mut Detector, from: u64, to: u64, beating: &[(&str, u64)]) -> Vec<Fin
 }
 
 fn told(age_ms: u64, incarnation: u64) -> Seen {
-    Seen::ToldBy {
-        teller: slot("c"),
-        view: PeerView {
-            age_ms,
-            proved: false,
-            incarnation,
-        },
-    }
+    Seen::ToldBy { teller: slot("c"), view: PeerView { age_ms, proved: false, incarnation } }
 }
 
 #[test]
 fn a_reset_and_a_refused_reconnect_prove_death_at_once() {
     let mut d = connected();
-    assert!(
-        d.see(&slot("b"), Seen::Reset { incarnation: 7 }, ms(1000))
-            .is_empty()
-    );
+    assert!(d.see(&slot("b"), Seen::Reset { incarnation: 7 }, ms(1000)).is_empty());
     assert_eq!(d.liveness(&slot("b")), Liveness::Live);
-    assert_eq!(
-        d.see(&slot("b"), Seen::Refused, ms(1001)),
-        vec![Finding::Gone(slot("b"))]
-    );
+    assert_eq!(d.see(&slot("b"), Seen::Refused, ms(1001)), vec![Finding::Gone(slot("b"))]);
     let verdict = d.verdict(&slot("b"), 7).unwrap();
-    assert_eq!(
-        (verdict.cause, verdict.last_sign, verdict.at),
-        (Cause::ProcessDead, ms(1000), ms(1001))
-    );
-    assert_eq!(
-        verdict.evidence.iter().map(|e| e.at_ms).collect::<Vec<_>>(),
-        [0.0, 1.0]
-    );
+    assert_eq!((verdict.cause, verdict.last_sign, verdict.at), (Cause::ProcessDead, ms(1000), ms(1001)));
+    assert_eq!(verdict.evidence.iter().map(|e| e.at_ms).collect::<Vec<_>>(), [0.0, 1.0]);
     assert!(d.view_of(&slot("b"), ms(1001)).unwrap().proved);
 }
 
@@ -93,24 +68,11 @@ fn silence_needs_the_confirmation_of_another_node() {
     let mut d = connected();
     let findings = run(&mut d, 0, 290, &[("c", 8)]);
     assert!(findings.is_empty(), "{findings:?}");
-    assert_eq!(
-        run(&mut d, 300, 300, &[("c", 8)]),
-        vec![Finding::Ask(slot("b"))]
-    );
+    assert_eq!(run(&mut d, 300, 300, &[("c", 8)]), vec![Finding::Ask(slot("b"))]);
     assert_eq!(d.liveness(&slot("b")), Liveness::Suspect);
-    assert_eq!(
-        d.see(&slot("b"), told(280, 7), ms(302)),
-        vec![Finding::Gone(slot("b"))]
-    );
+    assert_eq!(d.see(&slot("b"), told(280, 7), ms(302)), vec![Finding::Gone(slot("b"))]);
     assert_eq!(d.verdict(&slot("b"), 7).unwrap().cause, Cause::Silent);
-    assert_eq!(
-        d.suspicions(),
-        Suspicions {
-            confirmed: 1,
-            refuted: 0,
-            cleared: 0
-        }
-    );
+    assert_eq!(d.suspicions(), Suspicions { confirmed: 1, refuted: 0, cleared: 0 });
 }
 
 #[test]
@@ -119,21 +81,10 @@ fn a_node_that_another_one_hears_is_not_deposed() {
     let _ = run(&mut d, 0, 300, &[("c", 8)]);
     assert!(d.see(&slot("b"), told(30, 7), ms(302)).is_empty());
     assert_eq!(d.liveness(&slot("b")), Liveness::Suspect);
-    assert_eq!(
-        run(&mut d, 310, 360, &[("c", 8)]),
-        vec![Finding::Ask(slot("b"))],
-        "asked again"
-    );
+    assert_eq!(run(&mut d, 310, 360, &[("c", 8)]), vec![Finding::Ask(slot("b"))], "asked again");
     let _ = d.see(&slot("b"), Seen::Heard { incarnation: 7 }, ms(370));
     assert_eq!(d.liveness(&slot("b")), Liveness::Live);
-    assert_eq!(
-        d.suspicions(),
-        Suspicions {
-            confirmed: 0,
-            refuted: 1,
-            cleared: 0
-        }
-    );
+    assert_eq!(d.suspicions(), Suspicions { confirmed: 0, refuted: 1, cleared: 0 });
 }
 
 #[test]
@@ -150,34 +101,20 @@ fn a_new_process_in_the_slot_proves_that_the_old_one_is_gone() {
     let mut d = connected();
     let _ = d.see(&slot("b"), Seen::Reset { incarnation: 7 }, ms(1000));
     let findings = d.see(&slot("b"), Seen::Connected { incarnation: 9 }, ms(1003));
-    let back = Finding::Back {
-        slot: slot("b"),
-        incarnation: 9,
-        falsely_deposed: false,
-    };
+    let back = Finding::Back { slot: slot("b"), incarnation: 9, falsely_deposed: false };
     assert_eq!(findings, vec![Finding::Gone(slot("b")), back]);
     assert_eq!(d.liveness(&slot("b")), Liveness::Live);
     let verdict = d.verdict(&slot("b"), 7).unwrap();
-    assert_eq!(
-        (verdict.cause, verdict.last_sign),
-        (Cause::ProcessDead, ms(1000))
-    );
+    assert_eq!((verdict.cause, verdict.last_sign), (Cause::ProcessDead, ms(1000)));
     assert!(d.verdict(&slot("b"), 9).is_none());
-    assert!(
-        d.see(&slot("b"), Seen::Heard { incarnation: 7 }, ms(1004))
-            .is_empty(),
-        "a late message of the old one"
-    );
+    assert!(d.see(&slot("b"), Seen::Heard { incarnation: 7 }, ms(1004)).is_empty(), "a late message of the old one");
     assert_eq!(d.incarnation(&slot("b")), Some(9));
 }
 
 #[test]
 fn a_goodbye_is_no_failure() {
     let mut d = connected();
-    assert_eq!(
-        d.see(&slot("b"), Seen::Goodbye { incarnation: 7 }, ms(50)),
-        vec![Finding::Gone(slot("b"))]
-    );
+    assert_eq!(d.see(&slot("b"), Seen::Goodbye { incarnation: 7 }, ms(50)), vec![Finding::Gone(slot("b"))]);
     let _ = d.see(&slot("b"), Seen::Reset { incarnation: 7 }, ms(51));
     assert!(d.see(&slot("b"), Seen::Refused, ms(52)).is_empty());
     assert!(run(&mut d, 60, 1000, &[("c", 8)]).is_empty());
@@ -190,15 +127,8 @@ fn a_deposed_process_heard_again_was_deposed_falsely() {
     let mut d = connected();
     let _ = run(&mut d, 0, 300, &[("c", 8)]);
     let _ = d.see(&slot("b"), told(280, 7), ms(302));
-    let back = Finding::Back {
-        slot: slot("b"),
-        incarnation: 7,
-        falsely_deposed: true,
-    };
-    assert_eq!(
-        d.see(&slot("b"), Seen::Heard { incarnation: 7 }, ms(900)),
-        vec![back]
-    );
+    let back = Finding::Back { slot: slot("b"), incarnation: 7, falsely_deposed: true };
+    assert_eq!(d.see(&slot("b"), Seen::Heard { incarnation: 7 }, ms(900)), vec![back]);
     assert_eq!(d.liveness(&slot("b")), Liveness::Live);
 }
 
@@ -208,13 +138,7 @@ fn a_node_never_heard_of_is_suspected_only_after_a_longer_while() {
     d.expect(&slot("b"), ms(0));
     assert!(run(&mut d, 0, 3_200, &[]).is_empty());
     assert_eq!(d.liveness(&slot("b")), Liveness::Unknown);
-    assert_eq!(
-        run(&mut d, 3_210, 3_300, &[]),
-        vec![Finding::Ask(slot("b"))]
-    );
-    assert_eq!(
-        d.see(&slot("b"), told(5_000, 7), ms(3_310)),
-        vec![Finding::Gone(slot("b"))]
-    );
+    assert_eq!(run(&mut d, 3_210, 3_300, &[]), vec![Finding::Ask(slot("b"))]);
+    assert_eq!(d.see(&slot("b"), told(5_000, 7), ms(3_310)), vec![Finding::Gone(slot("b"))]);
     assert!(d.verdict(&slot("b"), 0).is_some());
 }

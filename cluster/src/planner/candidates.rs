@@ -29,17 +29,8 @@ pub(crate) fn choose(
     need: &Need,
     loads: &Loads,
 ) -> Choice {
-    let judge = Judge {
-        facts,
-        state,
-        partition,
-        entry,
-        need,
-    };
-    let mut choice = Choice {
-        highest_epoch: judge.highest_epoch(),
-        ..Choice::default()
-    };
+    let judge = Judge { facts, state, partition, entry, need };
+    let mut choice = Choice { highest_epoch: judge.highest_epoch(), ..Choice::default() };
     let mut good = Vec::new();
     for (rank, node) in judge.candidates().into_iter().enumerate() {
         match judge.judge(node) {
@@ -49,25 +40,13 @@ pub(crate) fn choose(
     }
     // Furthest first; of equals the one with fewest actives, not the Raft leader if it can be helped.
     let best = good.iter().max_by_key(|(node, applied, rank)| {
-        (
-            *applied,
-            Reverse(loads.actives(*node)),
-            *node != facts.me,
-            Reverse(*rank),
-            Reverse(*node),
-        )
+        (*applied, Reverse(loads.actives(*node)), *node != facts.me, Reverse(*rank), Reverse(*node))
     });
     let Some((target, best, _)) = best.copied() else {
         return choice;
     };
-    for (node, applied, _) in good
-        .iter()
-        .filter(|(node, applied, _)| *node != target && *applied < best)
-    {
-        let reason = CandidateReason::Behind {
-            applied: *applied,
-            best,
-        };
+    for (node, applied, _) in good.iter().filter(|(node, applied, _)| *node != target && *applied < best) {
+        let reason = CandidateReason::Behind { applied: *applied, best };
         choice.passed_over.push(passed_over(state, *node, reason));
     }
     choice.target = Some(target);
@@ -75,11 +54,7 @@ pub(crate) fn choose(
 }
 
 fn passed_over(state: &State, node_id: NodeId, reason: CandidateReason) -> PassedOver {
-    PassedOver {
-        slot: state.slot_of(node_id),
-        node_id,
-        reason,
-    }
+    PassedOver { slot: state.slot_of(node_id), node_id, reason }
 }
 
 struct Judge<'a> {
@@ -102,21 +77,13 @@ impl Judge<'_> {
         let mut all = self.entry.standbys.clone();
         if self.need.kind == EventKind::Failover {
             // A node that returned, or that failed and is the only one.
-            all.extend(
-                self.entry
-                    .active
-                    .filter(|a| !self.entry.standbys.contains(a)),
-            );
+            all.extend(self.entry.active.filter(|a| !self.entry.standbys.contains(a)));
         }
         all
     }
 
     fn highest_epoch(&self) -> Epoch {
-        let replicas = self
-            .facts
-            .nodes
-            .values()
-            .filter_map(|n| n.report?.replica(self.partition));
+        let replicas = self.facts.nodes.values().filter_map(|n| n.report?.replica(self.partition));
         replicas.map(|r| r.epoch).max().unwrap_or_default()
     }
 
@@ -130,8 +97,7 @@ impl Judge<'_> {
             Liveness::Unknown | Liveness::Suspect => return Err(CandidateReason::Suspect),
             Liveness::Dead | Liveness::Stopped => return Err(CandidateReason::Dead),
         }
-        let again = self.entry.active == Some(node)
-            && seen.incarnation == Some(self.entry.active_incarnation);
+        let again = self.entry.active == Some(node) && seen.incarnation == Some(self.entry.active_incarnation);
         if again && self.need.reason == Reason::EpochJump {
             return Ok(0);
         }
@@ -148,21 +114,14 @@ impl Judge<'_> {
         if !seen.replicas_here {
             return Err(CandidateReason::NoReplica);
         }
-        if self
-            .semantics()
-            .is_some_and(|hash| hash != report.semantics_hash)
-        {
+        if self.semantics().is_some_and(|hash| hash != report.semantics_hash) {
             return Err(CandidateReason::SemanticsDiffer);
         }
         if again {
             self.again(node)?;
         }
         let Some(replica) = report.replica(self.partition) else {
-            return if initial || again {
-                Ok(0)
-            } else {
-                Err(CandidateReason::NoReplica)
-            };
+            return if initial || again { Ok(0) } else { Err(CandidateReason::NoReplica) };
         };
         if replica.digest_equal == Some(false) {
             return Err(CandidateReason::Divergent);
@@ -198,13 +157,7 @@ impl Judge<'_> {
 
     /// The rules by which the active aggregates; else those of the leader.
     fn semantics(&self) -> Option<u64> {
-        let of = |node: NodeId| {
-            self.facts
-                .nodes
-                .get(&node)
-                .and_then(|n| n.report)
-                .map(|r| r.semantics_hash)
-        };
+        let of = |node: NodeId| self.facts.nodes.get(&node).and_then(|n| n.report).map(|r| r.semantics_hash);
         let known = |hash: &u64| *hash != 0;
         let active = self.entry.active.and_then(of).filter(known);
         active.or_else(|| of(self.facts.me).filter(known))

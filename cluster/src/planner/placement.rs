@@ -17,27 +17,18 @@ const WARM_LAG_MS_MAX: i64 = 1_000;
 /// Nodes that may be given another replica.
 fn hosts(facts: &Facts<'_>, state: &State) -> Vec<NodeId> {
     let fit = |id: &NodeId| {
-        let known = state
-            .nodes
-            .get(id)
-            .is_some_and(|n| !n.stopping && !n.draining);
+        let known = state.nodes.get(id).is_some_and(|n| !n.stopping && !n.draining);
         let seen = facts.nodes.get(id);
         known
             && seen.is_some_and(|n| {
-                n.liveness == Liveness::Live
-                    && n.replicas_here
-                    && !n.report.is_some_and(|r| r.stopping)
+                n.liveness == Liveness::Live && n.replicas_here && !n.report.is_some_and(|r| r.stopping)
             })
     };
     state.nodes.keys().copied().filter(fit).collect()
 }
 
 fn zone(facts: &Facts<'_>, node: NodeId) -> String {
-    facts
-        .nodes
-        .get(&node)
-        .map(|n| n.zone.clone())
-        .unwrap_or_default()
+    facts.nodes.get(&node).map(|n| n.zone.clone()).unwrap_or_default()
 }
 
 /// The host with the fewest replicas that holds none of this partition, in another zone than `beside` if possible.
@@ -51,21 +42,12 @@ fn spare(facts: &Facts<'_>, hosts: &[NodeId], holders: &[NodeId], loads: &Loads)
 }
 
 /// Gives all partitions of a new cluster an active and standbys.
-pub(crate) fn initial(
-    facts: &Facts<'_>,
-    state: &State,
-    count: u32,
-    settings: &Settings,
-    plan: &mut Plan,
-) {
+pub(crate) fn initial(facts: &Facts<'_>, state: &State, count: u32, settings: &Settings, plan: &mut Plan) {
     let hosts = hosts(facts, state);
     let mut loads = Loads::default();
     for partition in (0..count).map(PartitionId) {
         let able = |h: &&NodeId| facts.nodes.get(h).is_some_and(|n| !n.nofailover);
-        let best = hosts
-            .iter()
-            .filter(able)
-            .min_by_key(|h| (loads.actives(**h), **h == facts.me, **h));
+        let best = hosts.iter().filter(able).min_by_key(|h| (loads.actives(**h), **h == facts.me, **h));
         let Some(target) = best.copied() else { return };
         loads.moved(None, target);
         let mut holders = vec![target];
@@ -77,27 +59,10 @@ pub(crate) fn initial(
             holders.push(standby);
         }
         let standbys = holders.split_off(1);
-        let highest = facts
-            .nodes
-            .values()
-            .filter_map(|n| n.report?.replica(partition))
-            .map(|r| r.epoch.0)
-            .max();
+        let highest = facts.nodes.values().filter_map(|n| n.report?.replica(partition)).map(|r| r.epoch.0).max();
         let epoch = Epoch(highest.unwrap_or(0) + 1);
-        let entry = Partition {
-            standbys,
-            ..Partition::default()
-        };
-        push_order(
-            facts,
-            partition,
-            &entry,
-            target,
-            epoch,
-            (EventKind::Initial, Reason::Initial),
-            settings,
-            plan,
-        );
+        let entry = Partition { standbys, ..Partition::default() };
+        push_order(facts, partition, &entry, target, epoch, (EventKind::Initial, Reason::Initial), settings, plan);
     }
 }
 
@@ -121,11 +86,7 @@ fn push_order(
         expected: entry.epoch,
         epoch,
         target,
-        target_incarnation: facts
-            .nodes
-            .get(&target)
-            .and_then(|n| n.incarnation)
-            .unwrap_or(0),
+        target_incarnation: facts.nodes.get(&target).and_then(|n| n.incarnation).unwrap_or(0),
         standbys,
         kind,
         reason,
@@ -139,13 +100,7 @@ fn push_order(
 }
 
 /// Adds standbys where too few live ones are, and drops those that are gone for long.
-pub(crate) fn standbys(
-    facts: &Facts<'_>,
-    state: &State,
-    settings: &Settings,
-    loads: &mut Loads,
-    plan: &mut Plan,
-) {
+pub(crate) fn standbys(facts: &Facts<'_>, state: &State, settings: &Settings, loads: &mut Loads, plan: &mut Plan) {
     let hosts = hosts(facts, state);
     let wanted = facts.standbys as usize;
     for (partition, entry) in &state.partitions {
@@ -153,12 +108,7 @@ pub(crate) fn standbys(
             continue;
         }
         let mut new = entry.standbys.clone();
-        let gone = |s: &NodeId| {
-            facts
-                .nodes
-                .get(s)
-                .is_none_or(|n| n.liveness == Liveness::Dead)
-        };
+        let gone = |s: &NodeId| facts.nodes.get(s).is_none_or(|n| n.liveness == Liveness::Dead);
         let present = |new: &Vec<NodeId>| new.iter().filter(|s| !gone(s)).count();
         while present(&new) < wanted && new.len() < wanted + 2 {
             let mut holders = new.clone();
@@ -169,21 +119,10 @@ pub(crate) fn standbys(
             loads.added(standby);
             new.push(standby);
         }
-        new.retain(|s| {
-            !(gone_for_long(facts, *s, settings) && new_has_enough(entry, facts, *s, wanted))
-        });
-        new.retain(|s| {
-            facts
-                .nodes
-                .get(s)
-                .is_none_or(|n| n.liveness != Liveness::Live || n.replicas_here)
-        });
+        new.retain(|s| !(gone_for_long(facts, *s, settings) && new_has_enough(entry, facts, *s, wanted)));
+        new.retain(|s| facts.nodes.get(s).is_none_or(|n| n.liveness != Liveness::Live || n.replicas_here));
         if new != entry.standbys {
-            plan.commands.push(Command::SetStandbys {
-                partition: *partition,
-                revision: entry.revision,
-                standbys: new,
-            });
+            plan.commands.push(Command::SetStandbys { partition: *partition, revision: entry.revision, standbys: new });
         }
     }
 }
@@ -199,118 +138,55 @@ fn gone_for_long(facts: &Facts<'_>, node: NodeId, settings: &Settings) -> bool {
 
 /// Whether enough standbys live without this one.
 fn new_has_enough(entry: &Partition, facts: &Facts<'_>, without: NodeId, wanted: usize) -> bool {
-    let live = |s: &&NodeId| {
-        **s != without
-            && facts
-                .nodes
-                .get(s)
-                .is_some_and(|n| n.liveness == Liveness::Live)
-    };
+    let live = |s: &&NodeId| **s != without && facts.nodes.get(s).is_some_and(|n| n.liveness == Liveness::Live);
     entry.standbys.iter().filter(live).count() >= wanted
 }
 
 fn warm(facts: &Facts<'_>, partition: PartitionId, node: NodeId) -> bool {
-    let replica = facts
-        .nodes
-        .get(&node)
-        .and_then(|n| n.report)
-        .and_then(|r| r.replica(partition));
-    replica.is_some_and(|r| {
-        r.role == Role::Standby && r.digest_equal != Some(false) && r.lag_ms <= WARM_LAG_MS_MAX
-    })
+    let replica = facts.nodes.get(&node).and_then(|n| n.report).and_then(|r| r.replica(partition));
+    replica.is_some_and(|r| r.role == Role::Standby && r.digest_equal != Some(false) && r.lag_ms <= WARM_LAG_MS_MAX)
 }
 
 /// When all is calm: moves one active from a node with more to one with fewer, or drops one surplus standby.
-pub(crate) fn rebalance(
-    facts: &Facts<'_>,
-    state: &State,
-    settings: &Settings,
-    loads: &Loads,
-    plan: &mut Plan,
-) {
+pub(crate) fn rebalance(facts: &Facts<'_>, state: &State, settings: &Settings, loads: &Loads, plan: &mut Plan) {
     let calm = facts.now.saturating_sub(facts.calm_since) >= settings.rebalance_after;
-    let settled = state
-        .partitions
-        .values()
-        .all(|p| p.stage == Stage::Confirmed);
+    let settled = state.partitions.values().all(|p| p.stage == Stage::Confirmed);
     if !settings.rebalance || !calm || !settled {
         return;
     }
     let able = |id: &NodeId| facts.nodes.get(id).is_some_and(|n| !n.nofailover);
     let hosts: Vec<NodeId> = hosts(facts, state).into_iter().filter(able).collect();
-    let Some(fewest) = hosts
-        .iter()
-        .copied()
-        .min_by_key(|h| (loads.actives(*h), *h))
-    else {
+    let Some(fewest) = hosts.iter().copied().min_by_key(|h| (loads.actives(*h), *h)) else {
         return;
     };
-    let Some(most) = hosts
-        .iter()
-        .copied()
-        .max_by_key(|h| (loads.actives(*h), *h))
-    else {
+    let Some(most) = hosts.iter().copied().max_by_key(|h| (loads.actives(*h), *h)) else {
         return;
     };
     if loads.actives(most) >= loads.actives(fewest) + 2 {
-        let on_most: BTreeMap<_, _> = state
-            .partitions
-            .iter()
-            .filter(|(_, e)| e.active == Some(most))
-            .collect();
-        let ready = on_most
-            .iter()
-            .find(|(p, e)| e.standbys.contains(&fewest) && warm(facts, ***p, fewest));
+        let on_most: BTreeMap<_, _> = state.partitions.iter().filter(|(_, e)| e.active == Some(most)).collect();
+        let ready = on_most.iter().find(|(p, e)| e.standbys.contains(&fewest) && warm(facts, ***p, fewest));
         if let Some((partition, entry)) = ready {
             let epoch = Epoch(entry.epoch.max(entry.floor).0 + 1);
             let why = (EventKind::Switchover, Reason::Rebalance);
-            push_order(
-                facts,
-                **partition,
-                entry,
-                fewest,
-                epoch,
-                why,
-                settings,
-                plan,
-            );
+            push_order(facts, **partition, entry, fewest, epoch, why, settings, plan);
             return;
         }
         let warming = on_most.values().any(|e| e.standbys.contains(&fewest));
-        let bare = on_most
-            .iter()
-            .find(|(_, e)| e.standbys.len() <= facts.standbys as usize);
+        let bare = on_most.iter().find(|(_, e)| e.standbys.len() <= facts.standbys as usize);
         if let Some((partition, entry)) = bare.filter(|_| !warming) {
             let mut standbys = entry.standbys.clone();
             standbys.push(fewest);
-            plan.commands.push(Command::SetStandbys {
-                partition: **partition,
-                revision: entry.revision,
-                standbys,
-            });
+            plan.commands.push(Command::SetStandbys { partition: **partition, revision: entry.revision, standbys });
         }
         return;
     }
-    let surplus = state.partitions.iter().find(|(p, e)| {
-        e.standbys.len() > facts.standbys as usize
-            && e.standbys.iter().all(|s| warm(facts, **p, *s))
-    });
+    let surplus = state
+        .partitions
+        .iter()
+        .find(|(p, e)| e.standbys.len() > facts.standbys as usize && e.standbys.iter().all(|s| warm(facts, **p, *s)));
     if let Some((partition, entry)) = surplus {
-        let drop = entry
-            .standbys
-            .iter()
-            .copied()
-            .max_by_key(|s| (loads.all(*s), *s));
-        let standbys = entry
-            .standbys
-            .iter()
-            .copied()
-            .filter(|s| Some(*s) != drop)
-            .collect();
-        plan.commands.push(Command::SetStandbys {
-            partition: *partition,
-            revision: entry.revision,
-            standbys,
-        });
+        let drop = entry.standbys.iter().copied().max_by_key(|s| (loads.all(*s), *s));
+        let standbys = entry.standbys.iter().copied().filter(|s| Some(*s) != drop).collect();
+        plan.commands.push(Command::SetStandbys { partition: *partition, revision: entry.revision, standbys });
     }
 }

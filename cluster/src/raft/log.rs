@@ -61,28 +61,15 @@ impl Kept {
     }
 
     fn last(&self) -> Option<LogId> {
-        self.entries
-            .last_key_value()
-            .map(|(_, e)| e.log_id)
-            .or(self.purged)
+        self.entries.last_key_value().map(|(_, e)| e.log_id).or(self.purged)
     }
 
     fn all(&self) -> Vec<Record> {
         let vote = self.vote.as_ref().map(|v| Record::Vote(VoteForm::from(v)));
-        let purged = self
-            .purged
-            .as_ref()
-            .map(|id| Record::PurgeUpTo(LogIdForm::from(id)));
+        let purged = self.purged.as_ref().map(|id| Record::PurgeUpTo(LogIdForm::from(id)));
         let committed = Record::Committed(log_id_form(self.committed.as_ref()));
-        let entries = self
-            .entries
-            .values()
-            .map(|e| Record::Entry(EntryForm::from(e)));
-        vote.into_iter()
-            .chain(purged)
-            .chain([committed])
-            .chain(entries)
-            .collect()
+        let entries = self.entries.values().map(|e| Record::Entry(EntryForm::from(e)));
+        vote.into_iter().chain(purged).chain([committed]).chain(entries).collect()
     }
 }
 
@@ -94,10 +81,7 @@ impl Log {
         for record in records {
             kept.take(record);
         }
-        Ok(Self {
-            file: Arc::new(file),
-            kept: Arc::new(Mutex::new(kept)),
-        })
+        Ok(Self { file: Arc::new(file), kept: Arc::new(Mutex::new(kept)) })
     }
 
     /// Longest fsync so far, in microseconds.
@@ -112,10 +96,8 @@ impl Log {
     /// Writes and waits until it is durable.
     async fn write(&self, record: Record) -> io::Result<()> {
         let (tx, rx) = oneshot::channel();
-        self.file
-            .append(vec![record], Box::new(move |result| drop(tx.send(result))));
-        rx.await
-            .map_err(|_| io::Error::other("the writer of the raft log has stopped"))?
+        self.file.append(vec![record], Box::new(move |result| drop(tx.send(result))));
+        rx.await.map_err(|_| io::Error::other("the writer of the raft log has stopped"))?
     }
 }
 
@@ -124,12 +106,7 @@ impl RaftLogReader<Types> for Log {
         &mut self,
         range: RB,
     ) -> io::Result<Vec<Entry>> {
-        Ok(self
-            .kept()
-            .entries
-            .range(range)
-            .map(|(_, entry)| entry.clone())
-            .collect())
+        Ok(self.kept().entries.range(range).map(|(_, entry)| entry.clone()).collect())
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
@@ -142,10 +119,7 @@ impl RaftLogStorage<Types> for Log {
 
     async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
         let kept = self.kept();
-        Ok(LogState {
-            last_purged_log_id: kept.purged,
-            last_log_id: kept.last(),
-        })
+        Ok(LogState { last_purged_log_id: kept.purged, last_log_id: kept.last() })
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -187,10 +161,7 @@ impl RaftLogStorage<Types> for Log {
                 kept.entries.insert(entry.log_id.index, entry);
             }
         }
-        self.file.append(
-            records,
-            Box::new(move |result| callback.io_completed(result)),
-        );
+        self.file.append(records, Box::new(move |result| callback.io_completed(result)));
         Ok(())
     }
 
@@ -207,9 +178,7 @@ impl RaftLogStorage<Types> for Log {
             kept.all()
         };
         let (tx, rx) = oneshot::channel();
-        self.file
-            .rewrite(records, Box::new(move |result| drop(tx.send(result))));
-        rx.await
-            .map_err(|_| io::Error::other("the writer of the raft log has stopped"))?
+        self.file.rewrite(records, Box::new(move |result| drop(tx.send(result))));
+        rx.await.map_err(|_| io::Error::other("the writer of the raft log has stopped"))?
     }
 }

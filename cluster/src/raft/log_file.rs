@@ -56,12 +56,7 @@ pub(crate) struct LogFile {
 /// Opens the log file and gives back its records; creates it where it is missing.
 pub(crate) fn open(path: &Path, fsync_warn: Duration) -> io::Result<(LogFile, Vec<Record>)> {
     let created = !path.exists();
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     if created {
         file.sync_all()?;
         disk::sync_folder(path.parent().unwrap_or(Path::new(".")))?;
@@ -77,16 +72,8 @@ pub(crate) fn open(path: &Path, fsync_warn: Duration) -> io::Result<(LogFile, Ve
     file.seek(SeekFrom::Start(good as u64))?;
     let (jobs, queue) = sync_channel(QUEUE_MAX);
     let fsync_us_max = Arc::new(AtomicU64::new(0));
-    let writer = Writer {
-        path: path.to_owned(),
-        file,
-        failed: None,
-        fsync_warn,
-        fsync_us_max: fsync_us_max.clone(),
-    };
-    std::thread::Builder::new()
-        .name("raft-log".into())
-        .spawn(move || writer.run(&queue))?;
+    let writer = Writer { path: path.to_owned(), file, failed: None, fsync_warn, fsync_us_max: fsync_us_max.clone() };
+    std::thread::Builder::new().name("raft-log".into()).spawn(move || writer.run(&queue))?;
     Ok((LogFile { jobs, fsync_us_max }, records))
 }
 
@@ -96,12 +83,7 @@ pub(crate) fn exists(path: &Path) -> bool {
 }
 
 fn decode(bytes: &[u8], path: &Path) -> io::Result<(Vec<Record>, usize)> {
-    let damaged = |why: String| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{}: {why}", path.display()),
-        )
-    };
+    let damaged = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()));
     let mut records = Vec::new();
     let mut at = 0;
     loop {
@@ -119,14 +101,12 @@ fn decode(bytes: &[u8], path: &Path) -> io::Result<(Vec<Record>, usize)> {
                 let json = match payload.split_first() {
                     Some((&FORMAT, json)) => json,
                     Some((newer, _)) => {
-                        return Err(damaged(format!(
-                            "format {newer}, this program reads {FORMAT}; run the newer one"
-                        )));
+                        return Err(damaged(format!("format {newer}, this program reads {FORMAT}; run the newer one")));
                     }
                     None => return Err(damaged(format!("the record at byte {at} is empty"))),
                 };
-                let group: Vec<Record> = serde_json::from_slice(json)
-                    .map_err(|e| damaged(format!("the record at byte {at}: {e}")))?;
+                let group: Vec<Record> =
+                    serde_json::from_slice(json).map_err(|e| damaged(format!("the record at byte {at}: {e}")))?;
                 records.extend(group);
                 at += taken;
             }
@@ -136,14 +116,9 @@ fn decode(bytes: &[u8], path: &Path) -> io::Result<(Vec<Record>, usize)> {
 
 /// Whether a whole record follows a damaged one whose length can be believed.
 fn followed_by_good(torn: &[u8]) -> bool {
-    let length = torn
-        .get(..4)
-        .and_then(|b| b.try_into().ok())
-        .map(u32::from_be_bytes);
+    let length = torn.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
     let next = length.and_then(|l| torn.get(disk::RECORD_HEADER_BYTES + l as usize..));
-    next.is_some_and(
-        |rest| matches!(disk::unframe(rest), Framed::Record(payload, _) if !payload.is_empty()),
-    )
+    next.is_some_and(|rest| matches!(disk::unframe(rest), Framed::Record(payload, _) if !payload.is_empty()))
 }
 
 fn encode(records: &[Record]) -> io::Result<Vec<u8>> {
@@ -173,9 +148,7 @@ impl LogFile {
     fn send(&self, job: Job) {
         if let Err(refused) = self.jobs.send(job) {
             let (Job::Append(_, done) | Job::Rewrite(_, done)) = refused.0;
-            done(Err(io::Error::other(
-                "the writer of the raft log has stopped",
-            )));
+            done(Err(io::Error::other("the writer of the raft log has stopped")));
         }
     }
 }
@@ -215,12 +188,7 @@ impl Writer {
                     }
                     let result = self.guarded(|w| w.write(&records));
                     for done in waiting {
-                        done(
-                            result
-                                .as_ref()
-                                .copied()
-                                .map_err(|e| io::Error::new(e.kind(), e.to_string())),
-                        );
+                        done(result.as_ref().copied().map_err(|e| io::Error::new(e.kind(), e.to_string())));
                     }
                 }
             }
@@ -233,9 +201,7 @@ impl Writer {
     /// After one failure nothing is tried any more.
     fn guarded(&mut self, action: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
         if let Some(why) = &self.failed {
-            return Err(io::Error::other(format!(
-                "the raft log failed before: {why}"
-            )));
+            return Err(io::Error::other(format!("the raft log failed before: {why}")));
         }
         let result = action(self);
         if let Err(e) = &result {
@@ -273,8 +239,7 @@ mod tests {
     use super::*;
 
     fn purge(index: u64) -> Record {
-        let id = serde_json::from_value(serde_json::json!({"term": 1, "node": 1, "index": index}))
-            .unwrap();
+        let id = serde_json::from_value(serde_json::json!({"term": 1, "node": 1, "index": index})).unwrap();
         Record::PurgeUpTo(id)
     }
 
@@ -316,12 +281,7 @@ mod tests {
         let mut bytes = fs::read(&path).unwrap();
         bytes[12] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        assert!(
-            reopen(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("is damaged though later ones are whole")
-        );
+        assert!(reopen(&path).unwrap_err().to_string().contains("is damaged though later ones are whole"));
         assert_eq!(fs::read(&path).unwrap(), bytes, "nothing was changed");
     }
 

@@ -36,12 +36,7 @@ pub(crate) struct Replicated {
 
 impl Replicated {
     pub(crate) fn new(board: Board, history_events_max: usize) -> Self {
-        Self {
-            state: RwLock::default(),
-            board,
-            changed: Notify::new(),
-            history_events_max,
-        }
+        Self { state: RwLock::default(), board, changed: Notify::new(), history_events_max }
     }
 
     /// The state; to be held shortly.
@@ -50,10 +45,7 @@ impl Replicated {
     }
 
     fn apply(&self, index: u64, batch: Batch) -> Applied {
-        let mut applied = Applied {
-            index,
-            ..Applied::default()
-        };
+        let mut applied = Applied { index, ..Applied::default() };
         let mut assigned: Vec<PartitionId> = Vec::new();
         let news = {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -66,12 +58,7 @@ impl Replicated {
                     }
                 }
             }
-            let of = |p| {
-                state
-                    .partitions
-                    .get(p)
-                    .map(|entry| (*p, entry.assignment()))
-            };
+            let of = |p| state.partitions.get(p).map(|entry| (*p, entry.assignment()));
             assigned.iter().filter_map(of).collect::<Vec<_>>()
         };
         self.board.merge(news);
@@ -80,11 +67,7 @@ impl Replicated {
     }
 
     fn replace(&self, new: State) {
-        let news: Vec<_> = new
-            .partitions
-            .iter()
-            .map(|(p, entry)| (*p, entry.assignment()))
-            .collect();
+        let news: Vec<_> = new.partitions.iter().map(|(p, entry)| (*p, entry.assignment())).collect();
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = new;
         self.board.merge(news);
         self.changed.notify_one();
@@ -109,12 +92,8 @@ struct SnapshotForm {
 impl Machine {
     /// A state machine whose snapshot stands at `path`. Fails on a damaged one.
     pub(crate) fn open(path: &Path, replicated: Arc<Replicated>) -> io::Result<Self> {
-        let machine = Self {
-            replicated,
-            path: path.to_owned(),
-            last_applied: None,
-            membership: StoredMembership::default(),
-        };
+        let machine =
+            Self { replicated, path: path.to_owned(), last_applied: None, membership: StoredMembership::default() };
         machine.load()?;
         Ok(machine)
     }
@@ -135,25 +114,15 @@ impl Machine {
             ));
         };
         let form = decode(payload)?;
-        Ok(Some(Snapshot {
-            meta: form.meta.into(),
-            snapshot: payload.to_vec(),
-        }))
+        Ok(Some(Snapshot { meta: form.meta.into(), snapshot: payload.to_vec() }))
     }
 }
 
 fn decode(payload: &[u8]) -> io::Result<SnapshotForm> {
-    let bad = |why: String| {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a snapshot cannot be read: {why}"),
-        )
-    };
+    let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, format!("a snapshot cannot be read: {why}"));
     match payload.split_first() {
         Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|e| bad(e.to_string())),
-        Some((newer, _)) => Err(bad(format!(
-            "format {newer}, this program reads {FORMAT}; run the newer one"
-        ))),
+        Some((newer, _)) => Err(bad(format!("format {newer}, this program reads {FORMAT}; run the newer one"))),
         None => Err(bad("it is empty".into())),
     }
 }
@@ -170,12 +139,8 @@ fn write(path: &Path, payload: &[u8]) -> io::Result<()> {
 }
 
 /// Runs what blocks on the disk outside the tasks.
-async fn blocking<T: Send + 'static>(
-    action: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(action)
-        .await
-        .map_err(io::Error::other)?
+async fn blocking<T: Send + 'static>(action: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(action).await.map_err(io::Error::other)?
 }
 
 /// Builds one snapshot, of the state at the moment it was made for.
@@ -191,22 +156,13 @@ impl RaftSnapshotBuilder<Types> for Builder {
 
     async fn build_snapshot(&mut self) -> io::Result<OurSnapshot> {
         let (meta, path) = (self.meta.clone(), self.path.clone());
-        let state = self
-            .state
-            .take()
-            .ok_or_else(|| io::Error::other("a builder builds one snapshot"))?;
+        let state = self.state.take().ok_or_else(|| io::Error::other("a builder builds one snapshot"))?;
         blocking(move || {
             let mut payload = vec![FORMAT];
-            let form = SnapshotForm {
-                meta: (&meta).into(),
-                state,
-            };
+            let form = SnapshotForm { meta: (&meta).into(), state };
             serde_json::to_writer(&mut payload, &form).map_err(io::Error::other)?;
             write(&path, &payload)?;
-            Ok(Snapshot {
-                meta,
-                snapshot: payload,
-            })
+            Ok(Snapshot { meta, snapshot: payload })
         })
         .await
     }
@@ -229,18 +185,12 @@ impl RaftStateMachine<Types> for Machine {
             let index = entry.log_id.index;
             self.last_applied = Some(entry.log_id);
             let applied = match entry.payload {
-                EntryPayload::Blank => Applied {
-                    index,
-                    ..Applied::default()
-                },
+                EntryPayload::Blank => Applied { index, ..Applied::default() },
                 EntryPayload::Normal(batch) => self.replicated.apply(index, batch),
                 EntryPayload::Membership(membership) => {
                     self.membership = StoredMembership::new(Some(entry.log_id), membership);
                     self.replicated.changed.notify_one();
-                    Applied {
-                        index,
-                        ..Applied::default()
-                    }
+                    Applied { index, ..Applied::default() }
                 }
             };
             if let Some(responder) = responder {
@@ -251,15 +201,8 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        let meta = SnapshotMeta {
-            last_log_id: self.last_applied,
-            last_membership: self.membership.clone(),
-        };
-        Builder {
-            path: self.path.clone(),
-            meta,
-            state: Some(self.replicated.read().clone()),
-        }
+        let meta = SnapshotMeta { last_log_id: self.last_applied, last_membership: self.membership.clone() };
+        Builder { path: self.path.clone(), meta, state: Some(self.replicated.read().clone()) }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Vec<u8>) -> io::Result<()> {

@@ -96,25 +96,12 @@ impl Group {
     ) -> Result<Self, String> {
         let folder = data_dir.join("raft");
         let log = Log::open(&folder.join("log"), settings.fsync_warn).map_err(|e| e.to_string())?;
-        let machine =
-            Machine::open(&folder.join("snapshot"), replicated).map_err(|e| e.to_string())?;
+        let machine = Machine::open(&folder.join("snapshot"), replicated).map_err(|e| e.to_string())?;
         let fsync_us_max = log.fsync_us_max();
-        let config = config(cluster_name, settings)
-            .validate()
-            .map_err(|e| e.to_string())?;
-        let network = Network {
-            carrier,
-            rpc_timeout: settings.rpc_timeout,
-        };
-        let raft = Raft::new(me.0, Arc::new(config), network, log, machine)
-            .await
-            .map_err(|e| e.to_string())?;
-        Ok(Self {
-            raft,
-            me,
-            pieces: Arc::default(),
-            fsync_us_max,
-        })
+        let config = config(cluster_name, settings).validate().map_err(|e| e.to_string())?;
+        let network = Network { carrier, rpc_timeout: settings.rpc_timeout };
+        let raft = Raft::new(me.0, Arc::new(config), network, log, machine).await.map_err(|e| e.to_string())?;
+        Ok(Self { raft, me, pieces: Arc::default(), fsync_us_max })
     }
 
     /// Longest fsync of the log, in microseconds.
@@ -158,10 +145,7 @@ impl Group {
     /// Writes the first membership into an empty log; this node then votes for itself.
     pub(crate) async fn initialize(&self, members: BTreeMap<NodeId, Member>) -> Result<(), String> {
         let members: BTreeMap<u64, Member> = members.into_iter().map(|(id, m)| (id.0, m)).collect();
-        self.raft
-            .initialize(members)
-            .await
-            .map_err(|e| e.to_string())
+        self.raft.initialize(members).await.map_err(|e| e.to_string())
     }
 
     /// Commits a batch; this node must lead.
@@ -188,20 +172,12 @@ impl Group {
 
     /// Gives leadership away.
     pub(crate) async fn give_leadership_to(&self, to: NodeId) -> Result<(), String> {
-        self.raft
-            .trigger()
-            .transfer_leader(to.0)
-            .await
-            .map_err(|e| e.to_string())
+        self.raft.trigger().transfer_leader(to.0).await.map_err(|e| e.to_string())
     }
 
     /// Adds a node that holds the log and does not vote.
     pub(crate) async fn add_learner(&self, id: NodeId, member: Member) -> Result<(), String> {
-        self.raft
-            .add_learner(id.0, member, false)
-            .await
-            .map(drop)
-            .map_err(|e| e.to_string())
+        self.raft.add_learner(id.0, member, false).await.map(drop).map_err(|e| e.to_string())
     }
 
     /// Puts a learner into the place of a voter, in one joint change.
@@ -210,21 +186,13 @@ impl Group {
             ChangeMembers::RemoveVoters(BTreeSet::from([old.0])),
             ChangeMembers::AddVoterIds(BTreeSet::from([new.0])),
         ]);
-        self.raft
-            .change_membership(change, false)
-            .await
-            .map(drop)
-            .map_err(|e| e.to_string())
+        self.raft.change_membership(change, false).await.map(drop).map_err(|e| e.to_string())
     }
 
     /// Removes a learner.
     pub(crate) async fn remove_learner(&self, id: NodeId) -> Result<(), String> {
         let change = ChangeMembers::RemoveNodes(BTreeSet::from([id.0]));
-        self.raft
-            .change_membership(change, false)
-            .await
-            .map(drop)
-            .map_err(|e| e.to_string())
+        self.raft.change_membership(change, false).await.map(drop).map_err(|e| e.to_string())
     }
 
     /// Of the leader: how many log entries a member lacks.
@@ -246,63 +214,30 @@ impl Group {
 
     async fn answer(&self, ask: Ask) -> Result<Answer, String> {
         match ask {
-            Ask::Append {
-                vote,
-                prev,
-                entries,
-                commit,
-            } => {
+            Ask::Append { vote, prev, entries, commit } => {
                 let request = network::append_request(vote, prev, entries, commit);
-                let response = self
-                    .raft
-                    .append_entries(request)
-                    .await
-                    .map_err(|e| e.to_string())?;
+                let response = self.raft.append_entries(request).await.map_err(|e| e.to_string())?;
                 Ok(match response {
                     AppendEntriesResponse::Success => Answer::Appended,
-                    AppendEntriesResponse::PartialSuccess(id) => {
-                        Answer::AppendedUpTo(log_id_form(id.as_ref()))
-                    }
+                    AppendEntriesResponse::PartialSuccess(id) => Answer::AppendedUpTo(log_id_form(id.as_ref())),
                     AppendEntriesResponse::Conflict => Answer::Conflict,
                     AppendEntriesResponse::HigherVote(vote) => Answer::HigherVote((&vote).into()),
                 })
             }
-            Ask::Vote {
-                vote,
-                last,
-                transfer,
-            } => {
+            Ask::Vote { vote, last, transfer } => {
                 let request = vote_request(vote, last.map(LogId::from), transfer);
                 let r = self.raft.vote(request).await.map_err(|e| e.to_string())?;
                 Ok(voted(&r.vote, r.vote_granted, r.last_log_id.as_ref()))
             }
-            Ask::PreVote {
-                vote,
-                last,
-                transfer,
-            } => {
+            Ask::PreVote { vote, last, transfer } => {
                 let request = vote_request(vote, last.map(LogId::from), transfer);
-                let r = self
-                    .raft
-                    .pre_vote(request)
-                    .await
-                    .map_err(|e| e.to_string())?;
+                let r = self.raft.pre_vote(request).await.map_err(|e| e.to_string())?;
                 Ok(voted(&r.vote, r.vote_granted, r.last_log_id.as_ref()))
             }
-            Ask::Piece {
-                vote,
-                total,
-                at,
-                bytes,
-            } => self.take_piece(vote, total, at, bytes).await,
+            Ask::Piece { vote, total, at, bytes } => self.take_piece(vote, total, at, bytes).await,
             Ask::Transfer { vote, to, last } => {
                 let request = TransferLeaderRequest::new(vote.into(), to, last.map(LogId::from));
-                match self
-                    .raft
-                    .handle_transfer_leader(request)
-                    .await
-                    .map_err(|e| e.to_string())?
-                {
+                match self.raft.handle_transfer_leader(request).await.map_err(|e| e.to_string())? {
                     Ok(()) => Ok(Answer::Transferred),
                     Err(e) => Err(e.to_string()),
                 }
@@ -310,13 +245,7 @@ impl Group {
         }
     }
 
-    async fn take_piece(
-        &self,
-        vote: VoteForm,
-        total: u64,
-        at: u64,
-        bytes: Vec<u8>,
-    ) -> Result<Answer, String> {
+    async fn take_piece(&self, vote: VoteForm, total: u64, at: u64, bytes: Vec<u8>) -> Result<Answer, String> {
         if total > SNAPSHOT_BYTES_MAX {
             return Err(format!("a snapshot of {total} bytes is too long"));
         }
@@ -326,10 +255,7 @@ impl Group {
                 pieces.clear();
             }
             if pieces.len() as u64 != at || at + bytes.len() as u64 > total {
-                return Err(format!(
-                    "a piece at {at} does not follow {} bytes of {total}",
-                    pieces.len()
-                ));
+                return Err(format!("a piece at {at} does not follow {} bytes of {total}", pieces.len()));
             }
             pieces.extend_from_slice(&bytes);
             if (pieces.len() as u64) < total {
@@ -338,15 +264,8 @@ impl Group {
             std::mem::take(&mut *pieces)
         };
         let meta = machine::meta_of(&whole).map_err(|e| e.to_string())?;
-        let snapshot = Snapshot {
-            meta,
-            snapshot: whole,
-        };
-        let done = self
-            .raft
-            .install_full_snapshot(vote.into(), snapshot)
-            .await
-            .map_err(|e| e.to_string())?;
+        let snapshot = Snapshot { meta, snapshot: whole };
+        let done = self.raft.install_full_snapshot(vote.into(), snapshot).await.map_err(|e| e.to_string())?;
         Ok(Answer::SnapshotInstalled((&done.vote).into()))
     }
 
@@ -359,9 +278,7 @@ impl Group {
 }
 
 /// What to wait on for a change of the status.
-pub(crate) struct Watched(
-    openraft::type_config::alias::WatchReceiverOf<Types, openraft::RaftMetrics<Types>>,
-);
+pub(crate) struct Watched(openraft::type_config::alias::WatchReceiverOf<Types, openraft::RaftMetrics<Types>>);
 
 fn vote_request(vote: VoteForm, last: Option<LogId>, transfer: bool) -> VoteRequest<Types> {
     let mut request = VoteRequest::new(vote.into(), last);
@@ -370,11 +287,7 @@ fn vote_request(vote: VoteForm, last: Option<LogId>, transfer: bool) -> VoteRequ
 }
 
 fn voted(vote: &Vote, granted: bool, last: Option<&LogId>) -> Answer {
-    Answer::Voted {
-        vote: vote.into(),
-        granted,
-        last: log_id_form(last),
-    }
+    Answer::Voted { vote: vote.into(), granted, last: log_id_form(last) }
 }
 
 fn config(cluster_name: &str, settings: &Settings) -> openraft::Config {

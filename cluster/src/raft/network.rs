@@ -8,17 +8,15 @@ use std::time::Duration;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{Backoff, RPCOption};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
-    TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse,
+    VoteRequest, VoteResponse,
 };
 use openraft::{OptionalSend, RaftNetworkFactory, RaftNetworkV2};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, Slot};
 
-use super::types::{
-    Entry, EntryForm, LogId, LogIdForm, Member, Types, Vote, VoteForm, log_id_form,
-};
+use super::types::{Entry, EntryForm, LogId, LogIdForm, Member, Types, Vote, VoteForm, log_id_form};
 
 /// First byte of each body.
 const FORMAT: u8 = 1;
@@ -113,9 +111,7 @@ mod text {
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         Ok(match Form::deserialize(deserializer)? {
             Form::Text(text) => text.into_bytes(),
             Form::Bytes(bytes) => bytes,
@@ -131,11 +127,7 @@ pub(crate) enum Answer {
     AppendedUpTo(Option<LogIdForm>),
     Conflict,
     HigherVote(VoteForm),
-    Voted {
-        vote: VoteForm,
-        granted: bool,
-        last: Option<LogIdForm>,
-    },
+    Voted { vote: VoteForm, granted: bool, last: Option<LogIdForm> },
     PieceTaken,
     SnapshotInstalled(VoteForm),
     Transferred,
@@ -153,9 +145,7 @@ pub(crate) fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, String> {
 pub(crate) fn decode<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, String> {
     match body.split_first() {
         Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|e| e.to_string()),
-        Some((other, _)) => Err(format!(
-            "raft message of format {other}, this program reads {FORMAT}"
-        )),
+        Some((other, _)) => Err(format!("raft message of format {other}, this program reads {FORMAT}")),
         None => Err("empty raft message".into()),
     }
 }
@@ -192,14 +182,10 @@ impl Client {
         let network = |why: String| RPCError::Network(NetworkError::from_string(why));
         let timeout = option.hard_ttl().max(self.rpc_timeout);
         let body = encode(ask).map_err(network)?;
-        let answer = self
-            .carrier
-            .carry(self.target, &self.slot, body, timeout)
-            .await
-            .map_err(|e| match e {
-                CarryError::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&e)),
-                CarryError::Failed { .. } => RPCError::Network(NetworkError::new(&e)),
-            })?;
+        let answer = self.carrier.carry(self.target, &self.slot, body, timeout).await.map_err(|e| match e {
+            CarryError::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&e)),
+            CarryError::Failed { .. } => RPCError::Network(NetworkError::new(&e)),
+        })?;
         match decode(&answer).map_err(network)? {
             Answer::Failed(why) => Err(network(format!("{}: {why}", self.slot))),
             answer => Ok(answer),
@@ -213,31 +199,16 @@ impl Client {
         )))
     }
 
-    async fn ask_vote(
-        &self,
-        ask: Ask,
-        option: &RPCOption,
-    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+    async fn ask_vote(&self, ask: Ask, option: &RPCOption) -> Result<VoteResponse<Types>, RPCError<Types>> {
         match self.ask(&ask, option).await? {
-            Answer::Voted {
-                vote,
-                granted,
-                last,
-            } => Ok(VoteResponse::new(
-                Vote::from(vote),
-                last.map(LogId::from),
-                granted,
-            )),
+            Answer::Voted { vote, granted, last } => {
+                Ok(VoteResponse::new(Vote::from(vote), last.map(LogId::from), granted))
+            }
             other => Err(self.odd(&other)),
         }
     }
 
-    async fn send_pieces(
-        &self,
-        vote: &Vote,
-        bytes: &[u8],
-        option: &RPCOption,
-    ) -> Result<Answer, RPCError<Types>> {
+    async fn send_pieces(&self, vote: &Vote, bytes: &[u8], option: &RPCOption) -> Result<Answer, RPCError<Types>> {
         let mut last = Answer::PieceTaken;
         for (number, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
             let ask = Ask::Piece {
@@ -264,27 +235,16 @@ impl RaftNetworkV2<Types> for Client {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
         let fitting = fitting(&rpc.entries);
-        let cut = (fitting < rpc.entries.len())
-            .then(|| rpc.entries.get(fitting.saturating_sub(1)).map(|e| e.log_id));
+        let cut = (fitting < rpc.entries.len()).then(|| rpc.entries.get(fitting.saturating_sub(1)).map(|e| e.log_id));
         let ask = Ask::Append {
             vote: (&rpc.vote).into(),
             prev: log_id_form(rpc.prev_log_id.as_ref()),
-            entries: rpc
-                .entries
-                .iter()
-                .take(fitting)
-                .map(EntryForm::from)
-                .collect(),
+            entries: rpc.entries.iter().take(fitting).map(EntryForm::from).collect(),
             commit: log_id_form(rpc.leader_commit.as_ref()),
         };
         match self.ask(&ask, &option).await? {
-            Answer::Appended => Ok(cut.map_or(
-                AppendEntriesResponse::Success,
-                AppendEntriesResponse::PartialSuccess,
-            )),
-            Answer::AppendedUpTo(id) => {
-                Ok(AppendEntriesResponse::PartialSuccess(id.map(LogId::from)))
-            }
+            Answer::Appended => Ok(cut.map_or(AppendEntriesResponse::Success, AppendEntriesResponse::PartialSuccess)),
+            Answer::AppendedUpTo(id) => Ok(AppendEntriesResponse::PartialSuccess(id.map(LogId::from))),
             Answer::Conflict => Ok(AppendEntriesResponse::Conflict),
             Answer::HigherVote(vote) => Ok(AppendEntriesResponse::HigherVote(vote.into())),
             other => Err(self.odd(&other)),
@@ -297,11 +257,7 @@ impl RaftNetworkV2<Types> for Client {
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
         let last = log_id_form(rpc.last_log_id.as_ref());
-        let ask = Ask::Vote {
-            vote: (&rpc.vote).into(),
-            last,
-            transfer: rpc.leadership_transfer,
-        };
+        let ask = Ask::Vote { vote: (&rpc.vote).into(), last, transfer: rpc.leadership_transfer };
         self.ask_vote(ask, &option).await
     }
 
@@ -311,11 +267,7 @@ impl RaftNetworkV2<Types> for Client {
         option: RPCOption,
     ) -> Result<VoteResponse<Types>, RPCError<Types>> {
         let last = log_id_form(rpc.last_log_id.as_ref());
-        let ask = Ask::PreVote {
-            vote: (&rpc.vote).into(),
-            last,
-            transfer: rpc.leadership_transfer,
-        };
+        let ask = Ask::PreVote { vote: (&rpc.vote).into(), last, transfer: rpc.leadership_transfer };
         self.ask_vote(ask, &option).await
     }
 
@@ -331,12 +283,8 @@ impl RaftNetworkV2<Types> for Client {
             answer = self.send_pieces(&vote, &snapshot.snapshot, &option) => answer,
         };
         match answer.map_err(|e| StreamingError::Network(NetworkError::new(&e)))? {
-            Answer::SnapshotInstalled(vote) | Answer::HigherVote(vote) => {
-                Ok(SnapshotResponse::new(vote.into()))
-            }
-            other => Err(StreamingError::Network(NetworkError::new(
-                &self.odd(&other),
-            ))),
+            Answer::SnapshotInstalled(vote) | Answer::HigherVote(vote) => Ok(SnapshotResponse::new(vote.into())),
+            other => Err(StreamingError::Network(NetworkError::new(&self.odd(&other)))),
         }
     }
 

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use openraft::entry::RaftEntry;
-use openraft::type_config::alias::{
-    EntryOf, LeaderIdOf, LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf,
-};
+use openraft::type_config::alias::{EntryOf, LeaderIdOf, LogIdOf, SnapshotMetaOf, StoredMembershipOf, VoteOf};
 use openraft::{EntryPayload, Membership};
 use serde::{Deserialize, Serialize};
 
@@ -64,21 +62,13 @@ pub(crate) struct VoteForm {
 
 impl From<&Vote> for VoteForm {
     fn from(vote: &Vote) -> Self {
-        Self {
-            term: vote.leader_id.term,
-            node: vote.leader_id.node_id,
-            committed: vote.committed,
-        }
+        Self { term: vote.leader_id.term, node: vote.leader_id.node_id, committed: vote.committed }
     }
 }
 
 impl From<VoteForm> for Vote {
     fn from(form: VoteForm) -> Self {
-        if form.committed {
-            Vote::new_committed(form.term, form.node)
-        } else {
-            Vote::new(form.term, form.node)
-        }
+        if form.committed { Vote::new_committed(form.term, form.node) } else { Vote::new(form.term, form.node) }
     }
 }
 
@@ -92,23 +82,13 @@ pub(crate) struct LogIdForm {
 
 impl From<&LogId> for LogIdForm {
     fn from(id: &LogId) -> Self {
-        Self {
-            term: id.leader_id.term,
-            node: id.leader_id.node_id,
-            index: id.index,
-        }
+        Self { term: id.leader_id.term, node: id.leader_id.node_id, index: id.index }
     }
 }
 
 impl From<LogIdForm> for LogId {
     fn from(form: LogIdForm) -> Self {
-        LogId {
-            leader_id: LeaderIdOf::<Types> {
-                term: form.term,
-                node_id: form.node,
-            },
-            index: form.index,
-        }
+        LogId { leader_id: LeaderIdOf::<Types> { term: form.term, node_id: form.node }, index: form.index }
     }
 }
 
@@ -128,10 +108,7 @@ impl From<&Membership<u64, Member>> for MembershipForm {
     fn from(membership: &Membership<u64, Member>) -> Self {
         Self {
             configs: membership.get_joint_config().clone(),
-            nodes: membership
-                .nodes()
-                .map(|(id, node)| (*id, node.clone()))
-                .collect(),
+            nodes: membership.nodes().map(|(id, node)| (*id, node.clone())).collect(),
         }
     }
 }
@@ -153,8 +130,7 @@ impl Lenient for Membership<u64, Member> {
             return Membership::default();
         }
         let ids: Vec<u64> = nodes.keys().copied().collect();
-        Membership::new(configs.clone(), nodes)
-            .unwrap_or_else(|_| Membership::new_with_defaults(configs, ids))
+        Membership::new(configs.clone(), nodes).unwrap_or_else(|_| Membership::new_with_defaults(configs, ids))
     }
 }
 
@@ -167,10 +143,7 @@ pub(crate) struct StoredMembershipForm {
 
 impl From<&StoredMembership> for StoredMembershipForm {
     fn from(stored: &StoredMembership) -> Self {
-        Self {
-            log_id: log_id_form(stored.log_id().as_ref()),
-            membership: stored.membership().into(),
-        }
+        Self { log_id: log_id_form(stored.log_id().as_ref()), membership: stored.membership().into() }
     }
 }
 
@@ -202,10 +175,7 @@ impl From<&Entry> for EntryForm {
             EntryPayload::Normal(batch) => PayloadForm::Commands(batch.clone()),
             EntryPayload::Membership(membership) => PayloadForm::Membership(membership.into()),
         };
-        Self {
-            id: LogIdForm::from(&entry.log_id),
-            what,
-        }
+        Self { id: LogIdForm::from(&entry.log_id), what }
     }
 }
 
@@ -229,18 +199,12 @@ pub(crate) struct SnapshotMetaForm {
 
 impl From<&SnapshotMeta> for SnapshotMetaForm {
     fn from(meta: &SnapshotMeta) -> Self {
-        Self {
-            last: log_id_form(meta.last_log_id.as_ref()),
-            membership: (&meta.last_membership).into(),
-        }
+        Self { last: log_id_form(meta.last_log_id.as_ref()), membership: (&meta.last_membership).into() }
     }
 }
 
 impl From<SnapshotMetaForm> for SnapshotMeta {
     fn from(form: SnapshotMetaForm) -> Self {
-        SnapshotMeta {
-            last_log_id: form.last.map(LogId::from),
-            last_membership: form.membership.into(),
-        }
+        SnapshotMeta { last_log_id: form.last.map(LogId::from), last_membership: form.membership.into() }
     }
 }

@@ -26,9 +26,7 @@ impl Batch {
     pub(crate) fn bytes_estimated(&self) -> usize {
         let of = |command: &Command| {
             let items = match command {
-                Command::Order(order) => {
-                    order.standbys.len() + order.evidence.len() + order.passed_over.len()
-                }
+                Command::Order(order) => order.standbys.len() + order.evidence.len() + order.passed_over.len(),
                 Command::Form { nodes, .. } => 2 * nodes.len(),
                 Command::SetStandbys { standbys, .. } => standbys.len(),
                 Command::Note { text, .. } => text.len() / ITEM_BYTES,
@@ -51,22 +49,11 @@ impl fmt::Display for Batch {
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(crate) enum Command {
     /// The first command of a cluster.
-    Form {
-        cluster_id: String,
-        nodes: Vec<NewNode>,
-    },
+    Form { cluster_id: String, nodes: Vec<NewNode> },
     /// A disk that was empty joins; its id is the index of this entry.
-    Allot {
-        node: NewNode,
-        replaces: Option<NodeId>,
-    },
+    Allot { node: NewNode, replaces: Option<NodeId> },
     /// A process of a node was heard of.
-    NodeUp {
-        node: NodeId,
-        incarnation: u64,
-        address: String,
-        zone: String,
-    },
+    NodeUp { node: NodeId, incarnation: u64, address: String, zone: String },
     /// That process is shutting down.
     Stopping { node: NodeId, incarnation: u64 },
     /// An operator drains a node, or ends that.
@@ -78,17 +65,9 @@ pub(crate) enum Command {
     /// A node becomes active of a partition.
     Order(Box<OrderCommand>),
     /// Other standbys, unless the partition has changed since `revision`.
-    SetStandbys {
-        partition: PartitionId,
-        revision: u64,
-        standbys: Vec<NodeId>,
-    },
+    SetStandbys { partition: PartitionId, revision: u64, standbys: Vec<NodeId> },
     /// How a promotion ended.
-    Outcome {
-        outcome: PromotionOutcome,
-        timing: Option<Timing>,
-        at: WallTime,
-    },
+    Outcome { outcome: PromotionOutcome, timing: Option<Timing>, at: WallTime },
     /// An epoch was seen in the changelog.
     EpochSeen { partition: PartitionId, seen: Epoch },
     /// A deposed process was heard again.

@@ -37,12 +37,7 @@ enum Attempt {
 }
 
 /// Connects to `address` until the agent stops. Ends if this node itself is there.
-pub(crate) async fn dial_forever<H: Handler>(
-    address: String,
-    handler: Arc<H>,
-    links: Arc<Links>,
-    limits: Limits,
-) {
+pub(crate) async fn dial_forever<H: Handler>(address: String, handler: Arc<H>, links: Arc<Links>, limits: Limits) {
     // Whose connection was reset here and is not yet back: only then a refusal says something of it.
     let mut lost: Option<Slot> = None;
     let mut probe_until: Option<Instant> = None;
@@ -83,9 +78,7 @@ async fn attempt<H: Handler>(address: &str, handler: &H, limits: &Limits) -> Att
     let shake = async {
         let hello = Frame::of(Kind::Hello, 0, &handler.hello())?;
         frame::write(&mut writing, &hello, limits.frame_bytes_max).await?;
-        frame::read(&mut reading, limits.frame_bytes_max)
-            .await?
-            .message::<Welcome>()
+        frame::read(&mut reading, limits.frame_bytes_max).await?.message::<Welcome>()
     };
     let welcome = match timeout(CONNECT_TIMEOUT, shake).await {
         Ok(Ok(welcome)) => welcome,
@@ -118,21 +111,9 @@ async fn hold<H: Handler>(
     handler.spawn(write_all(outgoing, writing, limits.frame_bytes_max));
     let link = Arc::new(Link::new(theirs, out));
     links.add(link.clone());
-    handler
-        .seen(
-            &theirs.slot,
-            Seen::Connected {
-                incarnation: link.incarnation,
-            },
-        )
-        .await;
+    handler.seen(&theirs.slot, Seen::Connected { incarnation: link.incarnation }).await;
     let reset = loop {
-        match timeout(
-            limits.idle_max,
-            frame::read(&mut reading, limits.frame_bytes_max),
-        )
-        .await
-        {
+        match timeout(limits.idle_max, frame::read(&mut reading, limits.frame_bytes_max)).await {
             Ok(Ok(frame)) => {
                 if matches!(frame.kind, Kind::Response | Kind::RaftResponse) {
                     link.answered(frame);
@@ -146,24 +127,13 @@ async fn hold<H: Handler>(
     };
     links.remove(&link);
     if reset {
-        handler
-            .seen(
-                &theirs.slot,
-                Seen::Reset {
-                    incarnation: link.incarnation,
-                },
-            )
-            .await;
+        handler.seen(&theirs.slot, Seen::Reset { incarnation: link.incarnation }).await;
     }
     reset
 }
 
 /// Writes frames until the sender is gone or the connection breaks.
-pub(super) async fn write_all(
-    mut frames: mpsc::Receiver<Frame>,
-    mut writing: net::Writing,
-    bytes_max: usize,
-) {
+pub(super) async fn write_all(mut frames: mpsc::Receiver<Frame>, mut writing: net::Writing, bytes_max: usize) {
     while let Some(frame) = frames.recv().await {
         if frame::write(&mut writing, &frame, bytes_max).await.is_err() {
             break;

@@ -67,27 +67,19 @@ impl Frame {
         let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         match self.body.split_first() {
             Some((&FORMAT, json)) => serde_json::from_slice(json).map_err(|e| bad(e.to_string())),
-            Some((other, _)) => Err(bad(format!(
-                "message of format {other}, this program reads {FORMAT}"
-            ))),
+            Some((other, _)) => Err(bad(format!("message of format {other}, this program reads {FORMAT}"))),
             None => Err(bad("empty message".into())),
         }
     }
 }
 
 /// Writes a frame; one longer than `bytes_max` is refused before anything is sent.
-pub(crate) async fn write<W: AsyncWrite + Unpin>(
-    to: &mut W,
-    frame: &Frame,
-    bytes_max: usize,
-) -> io::Result<()> {
+pub(crate) async fn write<W: AsyncWrite + Unpin>(to: &mut W, frame: &Frame, bytes_max: usize) -> io::Result<()> {
     let length = HEAD_BYTES + frame.body.len();
     if length > bytes_max {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!(
-                "a message of {length} bytes is longer than peers.frame_bytes_max, {bytes_max}"
-            ),
+            format!("a message of {length} bytes is longer than peers.frame_bytes_max, {bytes_max}"),
         ));
     }
     let mut bytes = Vec::with_capacity(4 + length);
@@ -99,16 +91,11 @@ pub(crate) async fn write<W: AsyncWrite + Unpin>(
 }
 
 /// Reads the next frame; a longer one than `bytes_max`, or an unknown kind, ends the connection.
-pub(crate) async fn read<R: AsyncRead + Unpin>(
-    from: &mut R,
-    bytes_max: usize,
-) -> io::Result<Frame> {
+pub(crate) async fn read<R: AsyncRead + Unpin>(from: &mut R, bytes_max: usize) -> io::Result<Frame> {
     let bad = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let length = from.read_u32().await? as usize;
     if length < HEAD_BYTES || length > bytes_max {
-        return Err(bad(format!(
-            "a message of {length} bytes; allowed are {HEAD_BYTES} to {bytes_max}"
-        )));
+        return Err(bad(format!("a message of {length} bytes; allowed are {HEAD_BYTES} to {bytes_max}")));
     }
     let kind = from.read_u8().await?;
     let kind = Kind::of(kind).ok_or_else(|| bad(format!("unknown message kind {kind}")))?;
@@ -143,11 +130,7 @@ mod tests {
         ] {
             assert!(read(&mut &bytes[..], 1024).await.is_err());
         }
-        let long = Frame {
-            kind: Kind::Notice,
-            id: 0,
-            body: vec![0; 2000],
-        };
+        let long = Frame { kind: Kind::Notice, id: 0, body: vec![0; 2000] };
         assert!(write(&mut Vec::new(), &long, 1024).await.is_err());
     }
 }

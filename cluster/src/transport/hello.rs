@@ -46,10 +46,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     fn new(reason: &str, detail: String) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            detail,
-        }
+        Self { reason: reason.to_owned(), detail }
     }
 }
 
@@ -90,15 +87,8 @@ pub(crate) fn check(ours: &Hello, theirs: &Hello, known: &Known) -> Result<u16, 
         return Err(Refusal::new("cluster_name", detail));
     }
     if theirs.slot == ours.slot {
-        let reason = if theirs.incarnation == ours.incarnation {
-            "myself"
-        } else {
-            "slot"
-        };
-        let detail = format!(
-            "two processes call themselves {}; give one of them another node.slot",
-            ours.slot
-        );
+        let reason = if theirs.incarnation == ours.incarnation { "myself" } else { "slot" };
+        let detail = format!("two processes call themselves {}; give one of them another node.slot", ours.slot);
         return Err(Refusal::new(reason, detail));
     }
     let both = !theirs.cluster_id.is_empty() && !ours.cluster_id.is_empty();
@@ -116,11 +106,7 @@ pub(crate) fn check(ours: &Hello, theirs: &Hello, known: &Known) -> Result<u16, 
         );
         return Err(Refusal::new("tombstoned", detail));
     }
-    if known
-        .store_uuid
-        .as_ref()
-        .is_some_and(|uuid| *uuid != theirs.store_uuid)
-    {
+    if known.store_uuid.as_ref().is_some_and(|uuid| *uuid != theirs.store_uuid) {
         let detail = format!(
             "node id {} of {} belongs to another disk than {}; a data folder was copied? empty it",
             theirs.node_id, theirs.slot, theirs.store_uuid
@@ -154,78 +140,22 @@ mod tests {
 
     #[test]
     fn a_peer_of_the_same_cluster_is_welcome_also_before_it_has_joined() {
-        assert_eq!(
-            check(&hello("a", 1), &hello("b", 2), &Known::default()),
-            Ok(1)
-        );
-        let empty = Hello {
-            cluster_id: String::new(),
-            node_id: NodeId(0),
-            ..hello("b", 2)
-        };
+        assert_eq!(check(&hello("a", 1), &hello("b", 2), &Known::default()), Ok(1));
+        let empty = Hello { cluster_id: String::new(), node_id: NodeId(0), ..hello("b", 2) };
         assert_eq!(check(&hello("a", 1), &empty, &Known::default()), Ok(1));
     }
 
     #[test]
     fn each_wrong_identity_is_refused_with_its_own_reason() {
         let none = Known::default();
-        assert_eq!(
-            refused(
-                Hello {
-                    magic: "x".into(),
-                    ..hello("b", 2)
-                },
-                &none
-            ),
-            "magic"
-        );
-        assert_eq!(
-            refused(
-                Hello {
-                    protocol_lowest: 2,
-                    protocol_highest: 3,
-                    ..hello("b", 2)
-                },
-                &none
-            ),
-            "protocol"
-        );
-        assert_eq!(
-            refused(
-                Hello {
-                    cluster_name: "mill".into(),
-                    ..hello("b", 2)
-                },
-                &none
-            ),
-            "cluster_name"
-        );
-        assert_eq!(
-            refused(
-                Hello {
-                    cluster_id: "y".into(),
-                    ..hello("b", 2)
-                },
-                &none
-            ),
-            "cluster_id"
-        );
+        assert_eq!(refused(Hello { magic: "x".into(), ..hello("b", 2) }, &none), "magic");
+        assert_eq!(refused(Hello { protocol_lowest: 2, protocol_highest: 3, ..hello("b", 2) }, &none), "protocol");
+        assert_eq!(refused(Hello { cluster_name: "mill".into(), ..hello("b", 2) }, &none), "cluster_name");
+        assert_eq!(refused(Hello { cluster_id: "y".into(), ..hello("b", 2) }, &none), "cluster_id");
         assert_eq!(refused(hello("a", 1), &none), "myself");
         assert_eq!(refused(hello("a", 2), &none), "slot");
-        assert_eq!(
-            refused(
-                hello("b", 2),
-                &Known {
-                    tombstoned: true,
-                    store_uuid: None
-                }
-            ),
-            "tombstoned"
-        );
-        let other = Known {
-            tombstoned: false,
-            store_uuid: Some("other".into()),
-        };
+        assert_eq!(refused(hello("b", 2), &Known { tombstoned: true, store_uuid: None }), "tombstoned");
+        let other = Known { tombstoned: false, store_uuid: Some("other".into()) };
         assert_eq!(refused(hello("b", 2), &other), "store_uuid");
     }
 }

@@ -51,10 +51,7 @@ pub(crate) enum Request {
     /// Have you proof that this process of the Raft leader is dead?
     Proof { slot: Slot, incarnation: u64 },
     /// Become a member of the cluster that is formed now.
-    Form {
-        cluster_id: String,
-        members: Vec<(NodeId, Slot)>,
-    },
+    Form { cluster_id: String, members: Vec<(NodeId, Slot)> },
     /// To the leader: admit this empty node.
     Join(NewNode),
 }

@@ -96,17 +96,10 @@ impl Link {
     }
 
     fn failed(&self, why: impl ToString) -> CarryError {
-        CarryError::Failed {
-            slot: self.slot.clone(),
-            why: why.to_string(),
-        }
+        CarryError::Failed { slot: self.slot.clone(), why: why.to_string() }
     }
 
-    async fn ask(
-        &self,
-        build: impl FnOnce(u64) -> io::Result<Frame>,
-        within: Duration,
-    ) -> Result<Frame, CarryError> {
+    async fn ask(&self, build: impl FnOnce(u64) -> io::Result<Frame>, within: Duration) -> Result<Frame, CarryError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = build(id).map_err(|e| self.failed(e))?;
         let (tx, rx) = oneshot::channel();
@@ -142,10 +135,7 @@ impl Links {
 
     fn remove(&self, link: &Arc<Link>) {
         let mut links = self.links();
-        if links
-            .get(&link.slot)
-            .is_some_and(|held| Arc::ptr_eq(held, link))
-        {
+        if links.get(&link.slot).is_some_and(|held| Arc::ptr_eq(held, link)) {
             links.remove(&link.slot);
         }
         drop(links);
@@ -200,12 +190,8 @@ impl Links {
         request: &Request,
         within: Duration,
     ) -> Result<Response, CarryError> {
-        let link = self
-            .get(slot)
-            .ok_or_else(|| CarryError::Unreachable(slot.clone()))?;
-        let answer = link
-            .ask(|id| Frame::of(Kind::Request, id, request), within)
-            .await?;
+        let link = self.get(slot).ok_or_else(|| CarryError::Unreachable(slot.clone()))?;
+        let answer = link.ask(|id| Frame::of(Kind::Request, id, request), within).await?;
         answer.message().map_err(|e| link.failed(e))
     }
 
@@ -217,26 +203,13 @@ impl Links {
         body: Vec<u8>,
         within: Duration,
     ) -> Result<Vec<u8>, CarryError> {
-        let link = self
-            .get(slot)
-            .ok_or_else(|| CarryError::Unreachable(slot.clone()))?;
+        let link = self.get(slot).ok_or_else(|| CarryError::Unreachable(slot.clone()))?;
         let there = link.node_id.load(Ordering::Acquire);
         if there != to.0 {
             // Another disk holds the slot now; what is meant for the old one must not reach it.
             return Err(CarryError::Unreachable(slot.clone()));
         }
-        let answer = link
-            .ask(
-                |id| {
-                    Ok(Frame {
-                        kind: Kind::RaftRequest,
-                        id,
-                        body,
-                    })
-                },
-                within,
-            )
-            .await?;
+        let answer = link.ask(|id| Ok(Frame { kind: Kind::RaftRequest, id, body }), within).await?;
         Ok(answer.body)
     }
 }

@@ -28,9 +28,7 @@ pub(crate) async fn accept(listener: &Listener) -> io::Result<Stream> {
 
 /// Connects to `host:port`.
 pub(crate) async fn dial(address: &str, within: Duration) -> io::Result<Stream> {
-    let stream = timeout(within, Stream::connect(address))
-        .await
-        .map_err(|_| io::ErrorKind::TimedOut)??;
+    let stream = timeout(within, Stream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

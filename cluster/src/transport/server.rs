@@ -24,11 +24,7 @@ const HELLO_BYTES_MAX: usize = 64 * 1024;
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// Takes connections in until the agent stops.
-pub(crate) async fn serve_forever<H: Handler>(
-    listener: net::Listener,
-    handler: Arc<H>,
-    limits: Limits,
-) {
+pub(crate) async fn serve_forever<H: Handler>(listener: net::Listener, handler: Arc<H>, limits: Limits) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
@@ -53,11 +49,7 @@ pub(crate) async fn serve_forever<H: Handler>(
     }
 }
 
-async fn connection<H: Handler>(
-    stream: net::Stream,
-    handler: Arc<H>,
-    limits: &Limits,
-) -> io::Result<()> {
+async fn connection<H: Handler>(stream: net::Stream, handler: Arc<H>, limits: &Limits) -> io::Result<()> {
     let (reading, mut writing) = net::split(stream);
     let mut reading = BufReader::new(reading);
     let first = timeout(HELLO_TIMEOUT, frame::read(&mut reading, HELLO_BYTES_MAX)).await;
@@ -66,26 +58,15 @@ async fn connection<H: Handler>(
         (Kind::Hello, Ok(hello)) => hello,
         _ => {
             let reason = "magic".to_owned();
-            handler.refused(&Refusal {
-                reason,
-                detail: "something that is no hotspare peer connected".into(),
-            });
+            handler.refused(&Refusal { reason, detail: "something that is no hotspare peer connected".into() });
             return Ok(());
         }
     };
     let welcome = match handler.check(&theirs) {
-        Ok(protocol) => Welcome::Welcome {
-            protocol,
-            hello: handler.hello(),
-        },
+        Ok(protocol) => Welcome::Welcome { protocol, hello: handler.hello() },
         Err(refusal) => Welcome::Refused(refusal),
     };
-    frame::write(
-        &mut writing,
-        &Frame::of(Kind::Welcome, 0, &welcome)?,
-        limits.frame_bytes_max,
-    )
-    .await?;
+    frame::write(&mut writing, &Frame::of(Kind::Welcome, 0, &welcome)?, limits.frame_bytes_max).await?;
     if let Welcome::Refused(refusal) = welcome {
         if refusal.reason != "myself" {
             handler.refused(&refusal);
@@ -95,32 +76,19 @@ async fn connection<H: Handler>(
     let (out, outgoing) = mpsc::channel(OUT_MAX);
     handler.spawn(write_all(outgoing, writing, limits.frame_bytes_max));
     loop {
-        let next = timeout(
-            limits.idle_max * 4,
-            frame::read(&mut reading, limits.frame_bytes_max),
-        )
-        .await;
+        let next = timeout(limits.idle_max * 4, frame::read(&mut reading, limits.frame_bytes_max)).await;
         let frame = next.map_err(|_| io::ErrorKind::TimedOut)??;
         take(frame, &theirs, &handler, &out).await?;
     }
 }
 
-async fn take<H: Handler>(
-    frame: Frame,
-    theirs: &Hello,
-    handler: &Arc<H>,
-    out: &mpsc::Sender<Frame>,
-) -> io::Result<()> {
+async fn take<H: Handler>(frame: Frame, theirs: &Hello, handler: &Arc<H>, out: &mpsc::Sender<Frame>) -> io::Result<()> {
     let id = frame.id;
     match frame.kind {
         Kind::Notice => {
             let notice: Notice = frame.message()?;
             if matches!(notice, Notice::Heartbeat(_)) {
-                let _ = out.try_send(Frame {
-                    kind: Kind::Pong,
-                    id: 0,
-                    body: Vec::new(),
-                });
+                let _ = out.try_send(Frame { kind: Kind::Pong, id: 0, body: Vec::new() });
             }
             handler.notice(theirs, notice).await;
         }
@@ -138,13 +106,7 @@ async fn take<H: Handler>(
             let (serving, out) = (handler.clone(), out.clone());
             handler.spawn(async move {
                 let body = serving.serve_raft(frame.body).await;
-                let _ = out
-                    .send(Frame {
-                        kind: Kind::RaftResponse,
-                        id,
-                        body,
-                    })
-                    .await;
+                let _ = out.send(Frame { kind: Kind::RaftResponse, id, body }).await;
             });
         }
         Kind::Hello | Kind::Welcome | Kind::Response | Kind::RaftResponse | Kind::Pong => {}

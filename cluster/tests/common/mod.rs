@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hotspare_cluster::{
-    Cluster, Epoch, HistoryEvent, NodeId, NodeReport, Offset, Options, PartitionId,
-    PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport, Replicas, Role, Settings,
-    Slot, StartError, View,
+    Cluster, Epoch, HistoryEvent, NodeId, NodeReport, Offset, Options, PartitionId, PromotionOutcome, PromotionPhases,
+    PromotionResult, ReplicaReport, Replicas, Role, Settings, Slot, StartError, View,
 };
 use serde::{Deserialize, Serialize};
 
@@ -34,19 +33,12 @@ pub struct Place {
 impl Place {
     pub fn new(folder: &Path, slots: &[&str], partitions: u32) -> Self {
         // All are held until all are drawn, so that no port is drawn twice.
-        let held: Vec<_> = slots
-            .iter()
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .collect();
+        let held: Vec<_> = slots.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let addresses = held.iter().map(|l| l.local_addr().unwrap().to_string());
         Self {
             cluster: "plant".into(),
             folder: folder.to_owned(),
-            addresses: slots
-                .iter()
-                .map(|s| (*s).to_owned())
-                .zip(addresses)
-                .collect(),
+            addresses: slots.iter().map(|s| (*s).to_owned()).zip(addresses).collect(),
             partitions,
             standbys: 1,
             antiflap_base_ms: 1_000,
@@ -105,10 +97,7 @@ pub struct Node {
 impl Node {
     pub async fn start(options: Options, partitions: u32) -> Result<Self, StartError> {
         let filter = tracing_subscriber::EnvFilter::from_default_env(); // nothing unless RUST_LOG says so
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .try_init();
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
         let replicas = Arc::new(Pretended::default());
         *replicas.report.lock().unwrap() = NodeReport {
             partitions_of_input: Some(partitions),
@@ -133,10 +122,7 @@ impl Node {
     pub fn actives(&self) -> BTreeMap<PartitionId, Epoch> {
         let known = self.cluster.assignments();
         let known = known.borrow();
-        let mine = known
-            .by_partition
-            .iter()
-            .filter(|(_, a)| a.active == Some(self.id()));
+        let mine = known.by_partition.iter().filter(|(_, a)| a.active == Some(self.id()));
         mine.map(|(p, a)| (*p, a.epoch)).collect()
     }
 
@@ -173,11 +159,7 @@ async fn drive(cluster: Cluster, replicas: Arc<Pretended>) {
                 partition,
                 epoch,
                 result: PromotionResult::Ok,
-                phases_ms: PromotionPhases {
-                    fence: 3.0,
-                    catch_up: 1.0,
-                    first_output: 5.0,
-                },
+                phases_ms: PromotionPhases { fence: 3.0, catch_up: 1.0, first_output: 5.0 },
                 records_caught_up: 1,
                 readings_replayed: 2,
             });
@@ -221,10 +203,7 @@ pub async fn wait<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 pub fn settled(view: &View, partitions: u32, standbys: usize) -> bool {
     view.leader.is_some()
         && view.partitions.len() == partitions as usize
-        && view
-            .partitions
-            .iter()
-            .all(|p| p.active.is_some() && p.confirmed && p.standbys.len() >= standbys)
+        && view.partitions.iter().all(|p| p.active.is_some() && p.confirmed && p.standbys.len() >= standbys)
 }
 
 // --- nodes in processes of their own ---
@@ -249,13 +228,7 @@ pub struct Told {
 }
 
 pub fn now_us() -> u64 {
-    u64::try_from(
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_micros(),
-    )
-    .unwrap()
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
 /// In a child process: runs the node until killed. Elsewhere: does nothing.
@@ -264,26 +237,17 @@ pub fn be_child_if_asked() {
         return;
     };
     let (slot, place): (String, Place) = serde_json::from_str(&asked).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async move {
         let node = place.start(&slot).await.unwrap();
         let mut assignments = node.cluster.assignments();
         loop {
-            let timed =
-                tokio::time::timeout(Duration::from_millis(50), assignments.changed()).await;
+            let timed = tokio::time::timeout(Duration::from_millis(50), assignments.changed()).await;
             let changed = timed.is_ok();
             let actives: Vec<_> = node.actives().into_iter().collect();
             let at_us = now_us();
             let view = node.view();
-            let history = if changed {
-                Vec::new()
-            } else {
-                node.cluster.history()
-            };
+            let history = if changed { Vec::new() } else { node.cluster.history() };
             let skip = history.len().saturating_sub(40);
             let told = Told {
                 at_us,
@@ -291,18 +255,10 @@ pub fn be_child_if_asked() {
                 leader: view.leader,
                 is_leader: view.is_leader,
                 settled: settled(&view, place.partitions, place.standbys as usize),
-                live: view
-                    .nodes
-                    .iter()
-                    .filter(|n| n.state == hotspare_cluster::Liveness::Live)
-                    .count(),
+                live: view.nodes.iter().filter(|n| n.state == hotspare_cluster::Liveness::Live).count(),
                 fsync_us_max: view.raft_fsync_us_max,
                 actives,
-                epochs: view
-                    .partitions
-                    .iter()
-                    .map(|p| (p.partition, p.epoch, p.active))
-                    .collect(),
+                epochs: view.partitions.iter().map(|p| (p.partition, p.epoch, p.active)).collect(),
                 history: history.into_iter().skip(skip).collect(),
             };
             let line = serde_json::to_string(&told).unwrap();
@@ -335,10 +291,7 @@ impl Process {
         let (lines, to) = (BufReader::new(child.stdout.take().unwrap()), told.clone());
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                if let Some(told) = line
-                    .strip_prefix('@')
-                    .and_then(|json| serde_json::from_str(json).ok())
-                {
+                if let Some(told) = line.strip_prefix('@').and_then(|json| serde_json::from_str(json).ok()) {
                     let mut all = to.lock().unwrap();
                     all.push(told);
                     let surplus = all.len().saturating_sub(2_000);
@@ -346,11 +299,7 @@ impl Process {
                 }
             }
         });
-        Self {
-            slot: slot.to_owned(),
-            child,
-            told,
-        }
+        Self { slot: slot.to_owned(), child, told }
     }
 
     pub fn last(&self) -> Option<Told> {
@@ -360,18 +309,13 @@ impl Process {
     /// The newest history it told.
     pub fn history(&self) -> Vec<HistoryEvent> {
         let told = self.told.lock().unwrap();
-        told.iter()
-            .rev()
-            .find(|t| !t.history.is_empty())
-            .map(|t| t.history.clone())
-            .unwrap_or_default()
+        told.iter().rev().find(|t| !t.history.is_empty()).map(|t| t.history.clone()).unwrap_or_default()
     }
 
     /// SIGSTOP and SIGCONT.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal)
-            .unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// SIGKILL; gives the time at which it was sent.

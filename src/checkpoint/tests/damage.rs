@@ -79,18 +79,13 @@ fn a_truncated_checkpoint_never_replaces_a_good_one() {
     let directory = open(folder.path());
     let entries = some_entries(3, 5);
     write(&directory, &header_of(&entries, 10), &entries).unwrap();
-    let newer = write(&directory, &header_of(&entries, 20), &entries)
-        .unwrap()
-        .path;
+    let newer = write(&directory, &header_of(&entries, 20), &entries).unwrap().path;
     let bytes = fs::read(&newer).unwrap();
     fs::write(&newer, &bytes[..bytes.len() / 2]).unwrap();
 
     let (loaded, refused) = directory.newest_valid(&expect()).unwrap();
     assert_eq!(loaded.unwrap().header.changelog_offset, Offset(10));
-    assert_eq!(
-        refused.iter().map(|r| r.path.clone()).collect::<Vec<_>>(),
-        [newer]
-    );
+    assert_eq!(refused.iter().map(|r| r.path.clone()).collect::<Vec<_>>(), [newer]);
 
     // The next one takes the place of the damaged one, not of the good one.
     write(&directory, &header_of(&entries, 30), &entries).unwrap();
@@ -105,10 +100,7 @@ fn a_disk_that_is_full_at_any_byte_leaves_the_old_checkpoints_and_nothing_else()
     let header = header_of(&entries, 20);
     for room in 0..=old_bytes.len() {
         let error = disk::with_room_for(room, || write(&directory, &header, &entries)).unwrap_err();
-        assert!(
-            matches!(error, CheckpointError::Io { .. }),
-            "room for {room}: {error}"
-        );
+        assert!(matches!(error, CheckpointError::Io { .. }), "room for {room}: {error}");
         assert_eq!(only_file(&directory), old_path);
         assert_eq!(fs::read(&old_path).unwrap(), old_bytes);
     }
@@ -122,20 +114,11 @@ fn entries_that_are_not_those_of_the_header_are_not_written() {
     let directory = open(folder.path());
     let entries = some_entries(3, 5);
     for header in [
-        Header {
-            entries: 4,
-            ..header_of(&entries, 1)
-        },
-        Header {
-            digest: header_of(&entries, 1).digest ^ 1,
-            ..header_of(&entries, 1)
-        },
+        Header { entries: 4, ..header_of(&entries, 1) },
+        Header { digest: header_of(&entries, 1).digest ^ 1, ..header_of(&entries, 1) },
     ] {
         let error = write(&directory, &header, &entries).unwrap_err();
-        assert!(
-            matches!(error, CheckpointError::EntriesDiffer { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, CheckpointError::EntriesDiffer { .. }), "{error}");
         assert_eq!(error.stage(), "verify");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -148,24 +131,10 @@ fn an_entry_beyond_the_limit_is_refused() {
     let entries = Entries::from([(vec![1], vec![0; 64 * 1024 * 1024])]);
     let header = header_of(&entries, 1);
     let error = write(&directory, &header, &entries).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CheckpointError::EntryTooLarge {
-                bytes: 67_108_873,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, CheckpointError::EntryTooLarge { bytes: 67_108_873, .. }), "{error}");
     let mut snapshot = Snapshot::new();
-    entries
-        .iter()
-        .for_each(|(key, value)| snapshot.entry(key, value));
-    assert!(matches!(
-        directory.write_snapshot(&header, snapshot),
-        Err(CheckpointError::EntryTooLarge { .. })
-    ));
+    entries.iter().for_each(|(key, value)| snapshot.entry(key, value));
+    assert!(matches!(directory.write_snapshot(&header, snapshot), Err(CheckpointError::EntryTooLarge { .. })));
 }
 
 #[test]
@@ -176,11 +145,5 @@ fn a_file_that_changes_between_check_and_use_is_reported() {
     let at = bytes.len() - 60;
     bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
-    assert!(
-        loaded
-            .for_each_entry(|_, _| {})
-            .unwrap_err()
-            .reason
-            .is_damage()
-    );
+    assert!(loaded.for_each_entry(|_, _| {}).unwrap_err().reason.is_damage());
 }

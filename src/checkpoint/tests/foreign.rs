@@ -10,10 +10,7 @@ fn one_of_a_recreated_topic_does_not_push_out_the_one_just_written() {
     for offset in [1000, 2000] {
         write(
             &directory,
-            &Header {
-                changelog_topic_id: "topic-old".to_owned(),
-                ..header_of(&entries, offset)
-            },
+            &Header { changelog_topic_id: "topic-old".to_owned(), ..header_of(&entries, offset) },
             &entries,
         )
         .unwrap();
@@ -28,14 +25,7 @@ fn one_of_a_recreated_topic_does_not_push_out_the_one_just_written() {
 fn foreign_files_in_the_folder_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, ..) = one_small_checkpoint(folder.path());
-    for name in [
-        "README",
-        "1.ckpt",
-        "+1-2.ckpt",
-        "1-.ckpt",
-        "x-1.ckpt",
-        "99999999999999999999999-1.ckpt",
-    ] {
+    for name in ["README", "1.ckpt", "+1-2.ckpt", "1-.ckpt", "x-1.ckpt", "99999999999999999999999-1.ckpt"] {
         fs::write(directory.path().join(name), b"?").unwrap();
     }
     assert_eq!(offsets(&directory), [10]);
@@ -76,26 +66,17 @@ fn foreign_headers() -> Vec<(Header, &'static str, &'static str)> {
             "it was made with semantics 00000000000000ab, this node has feedbeefdeadcafe: input, window or output were changed since",
         ),
         (
-            Header {
-                created_at_ms: now - 90_060_001,
-                ..h.clone()
-            },
+            Header { created_at_ms: now - 90_060_001, ..h.clone() },
             "age",
             "it is 1d 1h old, the changelog keeps tombstones for 1d (delete.retention.ms): deletions since may be lost to it",
         ),
         (
-            Header {
-                created_at_ms: now + 300_001,
-                ..h.clone()
-            },
+            Header { created_at_ms: now + 300_001, ..h.clone() },
             "age",
             "its time is 5m 1ms ahead of this machine's clock, so that its age is not known: check the clock",
         ),
         (
-            Header {
-                changelog_offset: Offset(501),
-                ..h.clone()
-            },
+            Header { changelog_offset: Offset(501), ..h.clone() },
             "offset",
             "it belongs to changelog offset 501, the changelog ends at 500: the changelog lost records that were committed, or was created again",
         ),
@@ -111,19 +92,12 @@ fn one_that_belongs_elsewhere_is_refused_with_the_reason_and_the_next_one_is_use
         write(&directory, &header_of(&entries, 10), &entries).unwrap();
         let path = write(&directory, &header, &entries).unwrap().path;
         let (loaded, refused) = directory
-            .newest_valid(&Expect {
-                log_start: Some(Offset(5)),
-                log_end: Some(Offset(500)),
-                ..expect()
-            })
+            .newest_valid(&Expect { log_start: Some(Offset(5)), log_end: Some(Offset(500)), ..expect() })
             .unwrap();
         assert_eq!(loaded.unwrap().header.changelog_offset, Offset(10));
         assert_eq!(refused.len(), 1);
         assert_eq!(refused[0].reason.label(), label);
-        assert_eq!(
-            refused[0].to_string(),
-            format!("checkpoint \"{}\" refused: {text}", path.display())
-        );
+        assert_eq!(refused[0].to_string(), format!("checkpoint \"{}\" refused: {text}", path.display()));
     }
 }
 
@@ -131,12 +105,7 @@ fn one_that_belongs_elsewhere_is_refused_with_the_reason_and_the_next_one_is_use
 fn one_before_the_start_of_the_changelog_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, ..) = one_small_checkpoint(folder.path());
-    let (loaded, refused) = directory
-        .newest_valid(&Expect {
-            log_start: Some(Offset(11)),
-            ..expect()
-        })
-        .unwrap();
+    let (loaded, refused) = directory.newest_valid(&Expect { log_start: Some(Offset(11)), ..expect() }).unwrap();
     assert!(loaded.is_none());
     assert_eq!(
         refused[0].reason.to_string(),
@@ -151,13 +120,7 @@ fn one_of_a_newer_format_is_refused_with_both_numbers() {
     bytes[8] = 9;
     fs::write(&path, bytes).unwrap();
     let (_, refused) = directory.newest_valid(&expect()).unwrap();
-    assert_eq!(
-        refused[0].reason,
-        Reason::Format {
-            found: 9,
-            supported: 1
-        }
-    );
+    assert_eq!(refused[0].reason, Reason::Format { found: 9, supported: 1 });
     assert_eq!(
         refused[0].reason.to_string(),
         "it has format 9, this version reads 1 to 1: it was written by another version of hotspare"

@@ -10,12 +10,7 @@ fn run(name: &str, before: &str, folder: &Path, failpoints: &str) -> std::proces
     Command::new("sh")
         .args(["-c", &format!("{before}; exec \"$0\" \"$@\"")])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            &format!("checkpoint::tests::in_a_child::{name}"),
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", &format!("checkpoint::tests::in_a_child::{name}"), "--ignored", "--nocapture"])
         .env(FOLDER, folder)
         .env("FAILPOINTS", failpoints)
         .output()
@@ -32,16 +27,7 @@ fn writes_a_large_one_and_fails() {
     let directory = open(Path::new(&folder));
     let entries = some_entries(2000, 1000);
     let error = write(&directory, &header_of(&entries, 20), &entries).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CheckpointError::Io {
-                action: "write",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, CheckpointError::Io { action: "write", .. }), "{error}");
     assert_eq!(offsets(&directory), [10]);
 }
 
@@ -53,11 +39,7 @@ fn writes_one_and_is_killed() {
     };
     let _failpoints = fail::FailScenario::setup();
     let entries = some_entries(3, 5);
-    let _ = write(
-        &open(Path::new(&folder)),
-        &header_of(&entries, 20),
-        &entries,
-    );
+    let _ = write(&open(Path::new(&folder)), &header_of(&entries, 20), &entries);
 }
 
 #[test]
@@ -65,12 +47,7 @@ fn a_write_that_the_system_refuses_leaves_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, path, bytes) = one_small_checkpoint(folder.path());
     // A file may grow to 64 blocks of at most 1 KiB, and the signal that tells so is ignored: write(2) fails.
-    let child = run(
-        "writes_a_large_one_and_fails",
-        "trap '' XFSZ; ulimit -f 64",
-        folder.path(),
-        "",
-    );
+    let child = run("writes_a_large_one_and_fails", "trap '' XFSZ; ulimit -f 64", folder.path(), "");
     assert!(
         child.status.success() && String::from_utf8_lossy(&child.stdout).contains("1 passed"),
         "{}",
@@ -88,12 +65,7 @@ fn a_write_that_a_failpoint_refuses_leaves_the_old_one() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, path, bytes) = one_small_checkpoint(folder.path());
     let failpoints = "checkpoint_write_error=3*off->return";
-    let child = run(
-        "writes_a_large_one_and_fails",
-        ":",
-        folder.path(),
-        failpoints,
-    );
+    let child = run("writes_a_large_one_and_fails", ":", folder.path(), failpoints);
     assert!(
         child.status.success() && String::from_utf8_lossy(&child.stdout).contains("1 passed"),
         "{}",
@@ -108,19 +80,12 @@ fn killed_before_the_rename_the_old_one_is_used_and_after_it_the_new_one() {
     if !fail::has_failpoints() {
         return;
     }
-    for (failpoints, newest) in [
-        ("checkpoint_before_rename=panic", 10),
-        ("checkpoint_after_rename=panic", 20),
-    ] {
+    for (failpoints, newest) in [("checkpoint_before_rename=panic", 10), ("checkpoint_after_rename=panic", 20)] {
         let folder = tempfile::tempdir().unwrap();
         let (directory, ..) = one_small_checkpoint(folder.path());
         let child = run("writes_one_and_is_killed", ":", folder.path(), failpoints);
         assert!(!child.status.success(), "{failpoints}");
         let loaded = directory.newest_valid(&expect()).unwrap().0.unwrap();
-        assert_eq!(
-            loaded.header.changelog_offset,
-            Offset(newest),
-            "{failpoints}"
-        );
+        assert_eq!(loaded.header.changelog_offset, Offset(newest), "{failpoints}");
     }
 }

@@ -53,9 +53,7 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::R
     let Some(seconds) = args.watch else {
         return once(args, &client, out, err);
     };
-    let Some(pause) = Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|pause| *pause >= Duration::from_millis(100))
+    let Some(pause) = Duration::try_from_secs_f64(seconds).ok().filter(|pause| *pause >= Duration::from_millis(100))
     else {
         writeln!(err, "--watch is {seconds}; write seconds, 0.1 or more")?;
         return Ok(EXIT_USAGE);
@@ -80,35 +78,18 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::R
     }
 }
 
-fn once(
-    args: &StatusArgs,
-    client: &Client,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> io::Result<u8> {
-    let answer = client
-        .get("/v1/status")
-        .and_then(|answer| Ok((answer.document::<StatusDoc>()?, answer)));
+fn once(args: &StatusArgs, client: &Client, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let answer = client.get("/v1/status").and_then(|answer| Ok((answer.document::<StatusDoc>()?, answer)));
     let (mut status, answer) = match answer {
         Ok(answer) => answer,
         Err(error) => return fail(&error, err),
     };
     if let Some(partition) = args.partition.map(PartitionId) {
-        if !status
-            .partitions
-            .iter()
-            .any(|known| known.partition == partition)
-        {
-            writeln!(
-                err,
-                "there is no partition {partition}; {} are known",
-                status.partitions.len()
-            )?;
+        if !status.partitions.iter().any(|known| known.partition == partition) {
+            writeln!(err, "there is no partition {partition}; {} are known", status.partitions.len())?;
             return Ok(EXIT_USAGE);
         }
-        status
-            .partitions
-            .retain(|known| known.partition == partition);
+        status.partitions.retain(|known| known.partition == partition);
         status.local.retain(|known| known.partition == partition);
     }
     match args.client.format {
@@ -122,11 +103,7 @@ fn once(
         }
         Format::Table => out.write_all(render(&status).as_bytes())?,
     }
-    Ok(if args.check {
-        check(status.health)
-    } else {
-        EXIT_DONE
-    })
+    Ok(if args.check { check(status.health) } else { EXIT_DONE })
 }
 
 fn fail(error: &ClientError, err: &mut dyn Write) -> io::Result<u8> {

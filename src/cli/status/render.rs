@@ -5,9 +5,7 @@ use std::fmt::Write as _;
 use hotspare_cluster::{Liveness, NodeId, Role, WallTime};
 
 use super::show::{Align, UNKNOWN, age, count, or_unknown, table};
-use crate::http::document::{
-    HealthState, NodeDoc, PartitionDoc, PartitionState, StandbyDoc, StatusDoc,
-};
+use crate::http::document::{HealthState, NodeDoc, PartitionDoc, PartitionState, StandbyDoc, StatusDoc};
 
 /// Characters of the cluster's id that are shown.
 const ID_CHARS: usize = 4;
@@ -34,11 +32,7 @@ pub fn render(status: &StatusDoc) -> String {
 #[must_use]
 pub fn headline(status: &StatusDoc) -> String {
     let id: String = status.cluster_id.chars().take(ID_CHARS).collect();
-    let id = if id.is_empty() {
-        UNKNOWN.to_owned()
-    } else {
-        id
-    };
+    let id = if id.is_empty() { UNKNOWN.to_owned() } else { id };
     let health = match status.health {
         HealthState::Ok => "OK",
         HealthState::Degraded => "DEGRADED",
@@ -61,11 +55,7 @@ fn nodes(status: &StatusDoc) -> String {
     ];
     let leader = status.leader.as_ref().map(|leader| leader.node_id);
     let row = |node: &NodeDoc| {
-        let mark = if leader == Some(node.node_id) {
-            " *"
-        } else {
-            ""
-        };
+        let mark = if leader == Some(node.node_id) { " *" } else { "" };
         let seen = match node.node_id == status.this.node_id {
             true => "-".to_owned(),
             false => or_unknown(node.last_heard_ms, age),
@@ -113,11 +103,7 @@ fn partitions(status: &StatusDoc) -> String {
     ];
     let row = |partition: &PartitionDoc| {
         let standbys: Vec<String> = partition.standbys.iter().map(standby).collect();
-        let standbys = if standbys.is_empty() {
-            "none".to_owned()
-        } else {
-            standbys.join(", ")
-        };
+        let standbys = if standbys.is_empty() { "none".to_owned() } else { standbys.join(", ") };
         vec![
             partition.partition.to_string(),
             partition.epoch.to_string(),
@@ -128,10 +114,7 @@ fn partitions(status: &StatusDoc) -> String {
             or_unknown(partition.commit_age_ms, age),
         ]
     };
-    table(
-        &columns,
-        &status.partitions.iter().map(row).collect::<Vec<_>>(),
-    )
+    table(&columns, &status.partitions.iter().map(row).collect::<Vec<_>>())
 }
 
 fn active(partition: &PartitionDoc, status: &StatusDoc) -> String {
@@ -188,18 +171,10 @@ fn role_name(role: Role) -> &'static str {
 fn footer(status: &StatusDoc) -> String {
     let term = status.term;
     match &status.leader {
-        Some(leader)
-            if status
-                .nodes
-                .iter()
-                .any(|node| node.node_id == leader.node_id) =>
-        {
+        Some(leader) if status.nodes.iter().any(|node| node.node_id == leader.node_id) => {
             format!("* Raft leader, term {term}.  Values are as old as SEEN says.\n")
         }
-        Some(leader) => format!(
-            "Raft leader: {} (id {}), term {term}.\n",
-            leader.slot, leader.node_id
-        ),
+        Some(leader) => format!("Raft leader: {} (id {}), term {term}.\n", leader.slot, leader.node_id),
         None => format!("Raft leader: {UNKNOWN}, term {term}.\n"),
     }
 }

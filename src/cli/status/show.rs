@@ -42,17 +42,10 @@ pub(crate) enum Align {
 /// Lines of a table, columns two spaces apart.
 pub(crate) fn table(columns: &[(&str, Align)], rows: &[Vec<String>]) -> String {
     let width = |index: usize, title: &str| {
-        let cells = rows
-            .iter()
-            .filter_map(|row| row.get(index))
-            .map(|cell| cell.chars().count());
+        let cells = rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.chars().count());
         cells.chain([title.chars().count()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = columns
-        .iter()
-        .enumerate()
-        .map(|(index, (title, _))| width(index, title))
-        .collect();
+    let widths: Vec<usize> = columns.iter().enumerate().map(|(index, (title, _))| width(index, title)).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut line = String::new();
         for ((cell, width), (_, align)) in cells.zip(&widths).zip(columns) {
@@ -78,13 +71,7 @@ mod tests {
 
     #[test]
     fn counts_and_ages_are_short_and_never_blank() {
-        for (value, shown) in [
-            (0, "0"),
-            (9999, "9999"),
-            (10_000, "10k"),
-            (912_345, "912k"),
-            (12_000_000, "12M"),
-        ] {
+        for (value, shown) in [(0, "0"), (9999, "9999"), (10_000, "10k"), (912_345, "912k"), (12_000_000, "12M")] {
             assert_eq!(count(value), shown);
         }
         assert_eq!(count(u64::MAX), "18446744073G");

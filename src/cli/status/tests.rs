@@ -67,10 +67,7 @@ fn a_node_that_knows_nothing_yet_can_be_shown() {
         snapshot.view.nodes.clear();
         snapshot.view.partitions.clear();
     }));
-    assert!(
-        text.starts_with("plant-a 7f3c  OUTAGE: no partition is known here"),
-        "{text}"
-    );
+    assert!(text.starts_with("plant-a 7f3c  OUTAGE: no partition is known here"), "{text}");
 }
 
 /// Serves a document to one client and runs the command against it.
@@ -92,38 +89,22 @@ fn command(document: &StatusDoc, change: impl FnOnce(&mut StatusArgs)) -> (u8, S
         let (mut stream, _) = listener.accept().unwrap();
         let _length = stream.read(&mut [0; 1024]).unwrap();
         let length = body.len();
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        )
-        .unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
     });
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let code = run(&args, &mut out, &mut err).unwrap();
-    (
-        code,
-        String::from_utf8(out).unwrap(),
-        String::from_utf8(err).unwrap(),
-    )
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
 #[test]
 fn check_tells_health_by_its_exit_code() {
     let healthy = status(&snapshot(healthy_view()));
     let outage = document(|snapshot| snapshot.view.partitions[0].active = None);
-    for (document, code) in [
-        (healthy, EXIT_DONE),
-        (document(|_| {}), EXIT_DEGRADED),
-        (outage, EXIT_OUTAGE),
-    ] {
+    for (document, code) in [(healthy, EXIT_DONE), (document(|_| {}), EXIT_DEGRADED), (outage, EXIT_OUTAGE)] {
         let (found, out, _) = command(&document, |args| args.check = true);
         assert_eq!(found, code, "{out}");
         assert!(!out.contains("NODE"), "{out}");
-        assert_eq!(
-            command(&document, |_| {}).0,
-            EXIT_DONE,
-            "only --check judges"
-        );
+        assert_eq!(command(&document, |_| {}).0, EXIT_DONE, "only --check judges");
     }
 }
 
@@ -138,15 +119,9 @@ fn json_is_the_answer_of_the_node() {
 #[test]
 fn one_partition_can_be_asked_for() {
     let (code, out, _) = command(&document(|_| {}), |args| args.partition = Some(1));
-    assert!(
-        code == EXIT_DONE && !out.contains("3d04h") && out.contains("912k, restoring"),
-        "{out}"
-    );
+    assert!(code == EXIT_DONE && !out.contains("3d04h") && out.contains("912k, restoring"), "{out}");
     let (code, _, err) = command(&document(|_| {}), |args| args.partition = Some(9));
-    assert_eq!(
-        (code, err.as_str()),
-        (EXIT_USAGE, "there is no partition 9; 2 are known\n")
-    );
+    assert_eq!((code, err.as_str()), (EXIT_USAGE, "there is no partition 9; 2 are known\n"));
 }
 
 #[test]
@@ -155,8 +130,5 @@ fn nobody_there_is_exit_code_5() {
         args.client.servers = vec!["127.0.0.1:1".to_owned()];
     });
     assert_eq!((code, out.as_str()), (EXIT_UNREACHABLE, ""));
-    assert!(
-        err.starts_with("no node answered:\n  127.0.0.1:1: "),
-        "{err}"
-    );
+    assert!(err.starts_with("no node answered:\n  127.0.0.1:1: "), "{err}");
 }

@@ -13,35 +13,19 @@ pub(super) fn addresses(sections: &Sections, broken: &mut Broken) {
         ("http.metrics_listen", &sections.http.metrics_listen),
     ] {
         if text.parse::<SocketAddr>().is_err() {
-            broken.add(
-                key,
-                format!("\"{text}\" is no address to listen at; write IP:PORT"),
-            );
+            broken.add(key, format!("\"{text}\" is no address to listen at; write IP:PORT"));
         }
     }
-    let seeds = sections
-        .cluster
-        .seeds
-        .iter()
-        .map(|seed| ("cluster.seeds", seed));
+    let seeds = sections.cluster.seeds.iter().map(|seed| ("cluster.seeds", seed));
     for (key, text) in seeds.chain([("peers.advertise", &sections.peers.advertise)]) {
         let (host, port) = text.rsplit_once(':').unwrap_or_default();
         if host.is_empty() || port.parse::<u16>().is_err() {
-            broken.add(
-                key,
-                format!("\"{text}\" is no address; write HOST:PORT, such as hotspare-0:7400"),
-            );
+            broken.add(key, format!("\"{text}\" is no address; write HOST:PORT, such as hotspare-0:7400"));
         }
     }
     let tls = &sections.tls;
-    let has_peer_tls = [&tls.peer_cert, &tls.peer_key, &tls.peer_ca]
-        .iter()
-        .all(|path| is_set(path));
-    let is_beyond_host = sections
-        .peers
-        .listen
-        .parse::<SocketAddr>()
-        .is_ok_and(|address| !address.ip().is_loopback());
+    let has_peer_tls = [&tls.peer_cert, &tls.peer_key, &tls.peer_ca].iter().all(|path| is_set(path));
+    let is_beyond_host = sections.peers.listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
     if is_beyond_host && !has_peer_tls && !sections.peers.plaintext {
         broken.add(
             "peers.listen",
@@ -59,7 +43,8 @@ pub(super) fn access(sections: &Sections, broken: &mut Broken) {
     if !is_set(&auth.tokens_file) {
         for (key, access) in [("auth.read", auth.read), ("auth.metrics", auth.metrics)] {
             if access == Access::Token {
-                broken.add(key, "it is token, but auth.tokens_file is empty, so nobody could; name a file, or set open");
+                broken
+                    .add(key, "it is token, but auth.tokens_file is empty, so nobody could; name a file, or set open");
             }
         }
     }
@@ -75,25 +60,14 @@ pub(super) fn access(sections: &Sections, broken: &mut Broken) {
         }
     }
     for files in [
-        vec![
-            ("tls.http_cert", &tls.http_cert),
-            ("tls.http_key", &tls.http_key),
-        ],
-        vec![
-            ("tls.peer_cert", &tls.peer_cert),
-            ("tls.peer_key", &tls.peer_key),
-            ("tls.peer_ca", &tls.peer_ca),
-        ],
+        vec![("tls.http_cert", &tls.http_cert), ("tls.http_key", &tls.http_key)],
+        vec![("tls.peer_cert", &tls.peer_cert), ("tls.peer_key", &tls.peer_key), ("tls.peer_ca", &tls.peer_ca)],
     ] {
         let Some((given, _)) = files.iter().find(|(_, path)| is_set(path)) else {
             continue;
         };
         for (key, _) in files.iter().filter(|(_, path)| !is_set(path)) {
-            broken.add_between(
-                key,
-                given,
-                format!("it is empty, but {given} is set; set both or neither"),
-            );
+            broken.add_between(key, given, format!("it is empty, but {given} is set; set both or neither"));
         }
     }
 }

@@ -41,10 +41,7 @@ fn timers_that_do_not_fit_together_are_refused_with_numbers_and_repair() {
         "topics.changelog_delete_retention: 5m is below 10 × checkpoint.interval = 10m; set it to at least 10m, or \
          checkpoint.interval to at most 30s",
     );
-    refused(
-        "[active]\ncommit_interval = \"0ms\"\n",
-        "active.commit_interval: it is 0; set a time above 0",
-    );
+    refused("[active]\ncommit_interval = \"0ms\"\n", "active.commit_interval: it is 0; set a time above 0");
 }
 
 #[test]
@@ -72,12 +69,7 @@ fn the_members_of_the_cluster_are_checked() {
         3,
         "cluster.expected_slots: a slot is empty or named twice; name each voter once",
     );
-    check(
-        "[kafka",
-        "voters = 2\n[kafka",
-        5,
-        "cluster.voters: it is 2; it must be 1 (trial without failover), 3 or 5",
-    );
+    check("[kafka", "voters = 2\n[kafka", 5, "cluster.voters: it is 2; it must be 1 (trial without failover), 3 or 5");
     check(
         "[kafka",
         "seeds = [\"a\", \"b:1\"]\n[kafka",
@@ -95,13 +87,7 @@ fn an_address_beyond_this_host_needs_tls_or_consent() {
     );
     let load = |sets: &[&str]| load_with(MINIMAL, &[], sets);
     load(&["peers.listen=0.0.0.0:7500", "peers.plaintext=true"]).unwrap();
-    load(&[
-        "peers.listen=0.0.0.0:7500",
-        "tls.peer_cert=/c",
-        "tls.peer_key=/k",
-        "tls.peer_ca=/a",
-    ])
-    .unwrap();
+    load(&["peers.listen=0.0.0.0:7500", "tls.peer_cert=/c", "tls.peer_key=/k", "tls.peer_ca=/a"]).unwrap();
     refused(
         "[http]\nlisten = \"localhost\"\nmetrics_listen = \"127.0.0.1:7402\"\n",
         "http.listen: \"localhost\" is no address to listen at; write IP:PORT",
@@ -114,10 +100,7 @@ fn topics_and_counts_are_checked() {
         "[topics]\nreplication_factor = 1\n[node]\n",
         "topics.min_insync_replicas: it is 2; it must be 1 to topics.replication_factor = 1, or nothing could be written",
     );
-    refused(
-        "[topics]\noutput = \"iot\"\n",
-        "topics.output: \"iot\" is input.topic too; each needs a topic of its own",
-    );
+    refused("[topics]\noutput = \"iot\"\n", "topics.output: \"iot\" is input.topic too; each needs a topic of its own");
     refused(
         "[topics]\nchangelog = \"a b\"\n",
         "topics.changelog: \"a b\" is no topic name; use 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
@@ -126,20 +109,11 @@ fn topics_and_counts_are_checked() {
         "[topics]\nchangelog_min_cleanable_dirty_ratio = 1.5\n",
         "topics.changelog_min_cleanable_dirty_ratio: it is 1.5; it must be 0 to 1",
     );
-    refused(
-        "[checkpoint]\nkeep = 0\n",
-        "checkpoint.keep: it is 0; it must be 1 to 100",
-    );
-    refused(
-        "[replication]\nstandbys = 11\n",
-        "replication.standbys: it is 11; it must be 0 to 10",
-    );
+    refused("[checkpoint]\nkeep = 0\n", "checkpoint.keep: it is 0; it must be 1 to 100");
+    refused("[replication]\nstandbys = 11\n", "replication.standbys: it is 11; it must be 0 to 10");
     refused(
         "[auth]\nread = \"token\"\n",
         "auth.read: it is token, but auth.tokens_file is empty, so nobody could; name a file, or set open",
     );
-    refused(
-        "[tls]\nhttp_key = \"/k\"\n",
-        "tls.http_cert: it is empty, but tls.http_key is set; set both or neither",
-    );
+    refused("[tls]\nhttp_key = \"/k\"\n", "tls.http_cert: it is empty, but tls.http_key is set; set both or neither");
 }

@@ -8,14 +8,11 @@ mod service;
 
 use serde::{Deserialize, Serialize};
 
-pub use cluster::{
-    ClusterSection, FailoverSection, Fencing, NodeSection, PeersSection, PlannerSection,
-    RaftSection,
-};
+pub use cluster::{ClusterSection, FailoverSection, Fencing, NodeSection, PeersSection, PlannerSection, RaftSection};
 pub use data::{ActiveSection, CheckpointSection, ReplicationSection, TopicsSection};
 pub use service::{
-    Access, AuthSection, Certificate, DrillSection, HttpSection, LogFormat, LogSection,
-    MetricsSection, TlsSection, WriteAccess,
+    Access, AuthSection, Certificate, DrillSection, HttpSection, LogFormat, LogSection, MetricsSection, TlsSection,
+    WriteAccess,
 };
 
 use super::kafka::KafkaSection;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prometheus::proto::{
-    Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
-};
+use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
 /// Label that is left out where one series a partition is too many.
 const PARTITION: &str = "partition";
@@ -35,12 +33,8 @@ pub(super) struct Series {
 impl Series {
     /// Adds a series, or to it.
     pub(super) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
-        let kept = labels
-            .iter()
-            .filter(|(name, _)| self.per_partition || *name != PARTITION);
-        let labels: Labels = kept
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
+        let kept = labels.iter().filter(|(name, _)| self.per_partition || *name != PARTITION);
+        let labels: Labels = kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let merge = self.merge;
         self.values
             .entry(labels)
@@ -65,12 +59,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Empty, with these upper bounds.
     pub(super) fn new(bounds: &'static [f64]) -> Self {
-        Self {
-            bounds,
-            counts: vec![0; bounds.len()],
-            sum: 0.0,
-            count: 0,
-        }
+        Self { bounds, counts: vec![0; bounds.len()], sum: 0.0, count: 0 }
     }
 
     /// Counts a value.
@@ -88,15 +77,8 @@ impl Counts {
 impl Page {
     /// An empty page; the two labels stand on each series.
     pub(super) fn new(cluster: &str, slot: &str, per_partition: bool) -> Self {
-        let common = vec![
-            ("cluster".to_owned(), cluster.to_owned()),
-            ("slot".to_owned(), slot.to_owned()),
-        ];
-        Self {
-            common,
-            per_partition,
-            families: Vec::new(),
-        }
+        let common = vec![("cluster".to_owned(), cluster.to_owned()), ("slot".to_owned(), slot.to_owned())];
+        Self { common, per_partition, families: Vec::new() }
     }
 
     /// A family of gauges; of a node's partitions the maximum, where they are not shown one by one.
@@ -114,19 +96,8 @@ impl Page {
         self.values(name, help, MetricType::COUNTER, Merge::Sum, fill);
     }
 
-    fn values(
-        &mut self,
-        name: &str,
-        help: &str,
-        kind: MetricType,
-        merge: Merge,
-        fill: impl FnOnce(&mut Series),
-    ) {
-        let mut series = Series {
-            per_partition: self.per_partition,
-            merge,
-            values: BTreeMap::new(),
-        };
+    fn values(&mut self, name: &str, help: &str, kind: MetricType, merge: Merge, fill: impl FnOnce(&mut Series)) {
+        let mut series = Series { per_partition: self.per_partition, merge, values: BTreeMap::new() };
         fill(&mut series);
         let metrics = series.values.into_iter().map(|(labels, value)| {
             let mut metric = Metric::from_label(self.labels(&labels));
@@ -153,16 +124,12 @@ impl Page {
         histograms: impl Iterator<Item = (Labels, &'a Counts)>,
     ) {
         let metrics = histograms.map(|(labels, counts)| {
-            let buckets = counts
-                .bounds
-                .iter()
-                .zip(&counts.counts)
-                .map(|(bound, count)| {
-                    let mut bucket = Bucket::default();
-                    bucket.set_upper_bound(*bound);
-                    bucket.set_cumulative_count(*count);
-                    bucket
-                });
+            let buckets = counts.bounds.iter().zip(&counts.counts).map(|(bound, count)| {
+                let mut bucket = Bucket::default();
+                bucket.set_upper_bound(*bound);
+                bucket.set_cumulative_count(*count);
+                bucket
+            });
             let mut histogram = Histogram::default();
             histogram.set_bucket(buckets.collect());
             histogram.set_sample_sum(counts.sum);

@@ -37,16 +37,9 @@ pub(super) struct Facts<'a> {
 pub(super) fn text(facts: &Facts<'_>) -> prometheus::Result<String> {
     let mut page = family::Page::new(facts.cluster, facts.slot, facts.per_partition);
     let commit = option_env!("HOTSPARE_COMMIT").unwrap_or("unknown");
-    page.gauge(
-        "build_info",
-        "Version and commit of the program; constant 1.",
-        |build| {
-            build.add(
-                &[("version", env!("CARGO_PKG_VERSION")), ("commit", commit)],
-                1.0,
-            );
-        },
-    );
+    page.gauge("build_info", "Version and commit of the program; constant 1.", |build| {
+        build.add(&[("version", env!("CARGO_PKG_VERSION")), ("commit", commit)], 1.0);
+    });
     cluster::raft(&mut page, facts.view);
     cluster::planner(&mut page, facts.view);
     if let Some(events) = facts.events {

@@ -19,12 +19,7 @@ struct Scene {
 /// All lines, without the labels that stand on each sample.
 fn lines(change: impl FnOnce(&mut Scene)) -> Vec<String> {
     let (replicas, events) = (replicas(Instant::now()), Some(events()));
-    let mut scene = Scene {
-        view: view(),
-        replicas,
-        events,
-        per_partition: true,
-    };
+    let mut scene = Scene { view: view(), replicas, events, per_partition: true };
     change(&mut scene);
     let facts = Facts {
         cluster: "plant-a",
@@ -38,8 +33,7 @@ fn lines(change: impl FnOnce(&mut Scene)) -> Vec<String> {
         let labels = "cluster=\"plant-a\",slot=\"hotspare-2\"";
         let stands = line.starts_with("hotspare_") && line.contains(labels);
         assert!(stands || line.starts_with("# "), "{line}");
-        line.replacen(&format!("{labels},"), "", 1)
-            .replacen(&format!("{{{labels}}}"), "", 1)
+        line.replacen(&format!("{labels},"), "", 1).replacen(&format!("{{{labels}}}"), "", 1)
     };
     text(&facts).unwrap().lines().map(short).collect()
 }
@@ -57,24 +51,13 @@ fn the_text_for_a_known_node_is_this() {
     // Buckets, and series that are zero because nothing has happened yet, are checked below.
     let is_shown = |line: &&String| {
         let zero = line.ends_with(" 0") && !line.contains("unaccounted");
-        !zero
-            && !line.contains("_bucket")
-            && !line.contains("build_info{")
-            && !line.starts_with("# HELP")
+        !zero && !line.contains("_bucket") && !line.contains("build_info{") && !line.starts_with("# HELP")
     };
     let found: Vec<&str> = lines.iter().filter(is_shown).map(String::as_str).collect();
-    assert_eq!(
-        found,
-        include_str!("golden.txt").lines().collect::<Vec<_>>(),
-        "found:\n{}",
-        found.join("\n")
-    );
+    assert_eq!(found, include_str!("golden.txt").lines().collect::<Vec<_>>(), "found:\n{}", found.join("\n"));
     let count = |begin: &str| lines.iter().filter(|line| line.starts_with(begin)).count();
     assert_eq!(count("# HELP"), count("# TYPE"));
-    let build = format!(
-        "hotspare_build_info{{version=\"{}\",commit=",
-        env!("CARGO_PKG_VERSION")
-    );
+    let build = format!("hotspare_build_info{{version=\"{}\",commit=", env!("CARGO_PKG_VERSION"));
     assert_eq!(count(&build), 1);
 }
 
@@ -110,36 +93,19 @@ fn a_failover_is_in_the_buckets_above_its_duration() {
 #[test]
 fn counters_of_the_history_are_absent_until_it_is_known() {
     let lines = scrape(|scene| scene.events = None);
-    assert!(
-        !lines.iter().any(|line| line.contains("failover")),
-        "{lines:?}"
-    );
+    assert!(!lines.iter().any(|line| line.contains("failover")), "{lines:?}");
 }
 
 #[test]
 fn counters_of_a_replica_that_restores_are_absent() {
     let lines = scrape(|scene| {
-        scene
-            .replicas
-            .retain(|partition, _| *partition == PartitionId(0));
-        scene
-            .replicas
-            .values_mut()
-            .for_each(|status| status.role = Role::Restoring);
+        scene.replicas.retain(|partition, _| *partition == PartitionId(0));
+        scene.replicas.values_mut().for_each(|status| status.role = Role::Restoring);
     });
-    for name in [
-        "readings_total",
-        "consumed_total",
-        "commit_number",
-        "readings_unaccounted",
-    ] {
+    for name in ["readings_total", "consumed_total", "commit_number", "readings_unaccounted"] {
         assert!(!lines.iter().any(|line| line.contains(name)), "{name}");
     }
-    assert!(
-        lines
-            .iter()
-            .any(|line| line == r#"hotspare_replica_role{partition="0",role="restoring"} 1"#)
-    );
+    assert!(lines.iter().any(|line| line == r#"hotspare_replica_role{partition="0",role="restoring"} 1"#));
 }
 
 #[test]
@@ -147,8 +113,7 @@ fn only_the_leader_with_a_quorum_counts_nodes_and_partitions() {
     let exported = |leads: bool, quorum_age_ms: Option<u64>| {
         let lines = scrape(|scene| {
             let view = &mut scene.view;
-            (view.is_leader, view.leader, view.quorum_age_ms) =
-                (leads, Some(NodeId(57)), quorum_age_ms);
+            (view.is_leader, view.leader, view.quorum_age_ms) = (leads, Some(NodeId(57)), quorum_age_ms);
         });
         let has = |line: &str| lines.iter().any(|found| found == line);
         has(r#"hotspare_nodes{state="live"} 3"#) && has(r#"hotspare_partitions{state="active"} 2"#)
@@ -174,8 +139,6 @@ fn without_series_for_each_partition_they_are_summed_or_the_largest_is_shown() {
 #[test]
 fn a_large_cluster_stays_under_ten_thousand_series() {
     let one = replicas(Instant::now()).remove(&PartitionId(1)).unwrap();
-    let many: BTreeMap<_, _> = (0..64)
-        .map(|partition| (PartitionId(partition), one.clone()))
-        .collect();
+    let many: BTreeMap<_, _> = (0..64).map(|partition| (PartitionId(partition), one.clone())).collect();
     assert!(scrape(|scene| scene.replicas = many).len() < 10_000);
 }

@@ -17,14 +17,8 @@ use crate::{
 };
 
 /// Details of all replicas here.
-pub(super) fn replicas(
-    replicas: &BTreeMap<PartitionId, ReplicaStatus>,
-    now: Instant,
-) -> Vec<LocalReplica> {
-    replicas
-        .iter()
-        .map(|(partition, status)| replica(*partition, status, now))
-        .collect()
+pub(super) fn replicas(replicas: &BTreeMap<PartitionId, ReplicaStatus>, now: Instant) -> Vec<LocalReplica> {
+    replicas.iter().map(|(partition, status)| replica(*partition, status, now)).collect()
 }
 
 fn ms(duration: Duration) -> u64 {
@@ -69,11 +63,7 @@ fn progress(progress: &Progress) -> ProgressDoc {
 }
 
 fn counters(counters: &Counters) -> CountersDoc {
-    let rejected = counters
-        .rejected
-        .by_name()
-        .into_iter()
-        .filter(|(_, count)| *count > 0);
+    let rejected = counters.rejected.by_name().into_iter().filter(|(_, count)| *count > 0);
     CountersDoc {
         records: counters.records,
         consumed: counters.consumed(),
@@ -82,9 +72,7 @@ fn counters(counters: &Counters) -> CountersDoc {
         missing: counters.missing,
         duplicate: counters.duplicate,
         null_record: counters.null_record,
-        rejected: rejected
-            .map(|(reason, count)| (reason.name().to_owned(), count))
-            .collect(),
+        rejected: rejected.map(|(reason, count)| (reason.name().to_owned(), count)).collect(),
         windows_final: counters.windows_final,
         dead_letters: counters.dead_letters,
     }

@@ -12,15 +12,12 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Liveness, NodeId, NodeView, PartitionId, PartitionView, ReplicaReport, Role, Slot, View,
-    WallTime,
+    Liveness, NodeId, NodeView, PartitionId, PartitionView, ReplicaReport, Role, Slot, View, WallTime,
 };
 
 pub(super) use verdict::has_quorum;
 
-use super::document::{
-    Member, NodeDoc, PartitionDoc, PartitionState, ReplicaDoc, StandbyDoc, StatusDoc, WithheldDoc,
-};
+use super::document::{Member, NodeDoc, PartitionDoc, PartitionState, ReplicaDoc, StandbyDoc, StatusDoc, WithheldDoc};
 use crate::partition::status::ReplicaStatus;
 
 /// What a status is made of.
@@ -47,11 +44,8 @@ pub struct Snapshot {
 pub fn status(snapshot: &Snapshot) -> StatusDoc {
     let view = &snapshot.view;
     let nodes: Vec<NodeDoc> = view.nodes.iter().map(|node| node_doc(node, view)).collect();
-    let partitions: Vec<PartitionDoc> = view
-        .partitions
-        .iter()
-        .map(|partition| partition_doc(partition, snapshot))
-        .collect();
+    let partitions: Vec<PartitionDoc> =
+        view.partitions.iter().map(|partition| partition_doc(partition, snapshot)).collect();
     let withheld = view.withheld.iter().map(|withheld| WithheldDoc {
         partition: withheld.partition,
         reason: withheld.reason.clone(),
@@ -62,10 +56,7 @@ pub fn status(snapshot: &Snapshot) -> StatusDoc {
     let mut document = StatusDoc {
         cluster: view.cluster.clone(),
         cluster_id: view.cluster_id.clone(),
-        this: Member {
-            slot: Slot(view.slot.clone()),
-            node_id: view.node_id,
-        },
+        this: Member { slot: Slot(view.slot.clone()), node_id: view.node_id },
         at: snapshot.at,
         health: Default::default(),
         summary: String::new(),
@@ -106,30 +97,14 @@ fn node(view: &View, id: NodeId) -> Option<&NodeView> {
 
 fn node_doc(node: &NodeView, view: &View) -> NodeDoc {
     let count = |held: &dyn Fn(&PartitionView) -> bool| {
-        view.partitions
-            .iter()
-            .filter(|partition| held(partition))
-            .count()
-            .try_into()
-            .unwrap_or(u32::MAX)
+        view.partitions.iter().filter(|partition| held(partition)).count().try_into().unwrap_or(u32::MAX)
     };
     let report = node.report.as_ref();
-    let replicas: Vec<ReplicaDoc> = report
-        .map(|report| {
-            report
-                .replicas
-                .iter()
-                .map(|r| replica_doc(r, node))
-                .collect()
-        })
-        .unwrap_or_default();
+    let replicas: Vec<ReplicaDoc> =
+        report.map(|report| report.replicas.iter().map(|r| replica_doc(r, node)).collect()).unwrap_or_default();
     // One replica of unknown lag makes the worst unknown.
     let worst = |lag: &dyn Fn(&ReplicaDoc) -> Option<u64>| {
-        report.and(
-            replicas
-                .iter()
-                .try_fold(0, |worst: u64, replica| Some(worst.max(lag(replica)?))),
-        )
+        report.and(replicas.iter().try_fold(0, |worst: u64, replica| Some(worst.max(lag(replica)?))))
     };
     NodeDoc {
         node_id: node.node_id,
@@ -175,9 +150,7 @@ fn replica_doc(report: &ReplicaReport, node: &NodeView) -> ReplicaDoc {
 }
 
 fn commit_age_ms(report: &ReplicaReport, node: &NodeView) -> Option<u64> {
-    report
-        .commit_age_ms
-        .map(|age| age.saturating_add(node.last_heard_ms.unwrap_or(0)))
+    report.commit_age_ms.map(|age| age.saturating_add(node.last_heard_ms.unwrap_or(0)))
 }
 
 fn reported_lag(report: &ReplicaReport) -> (Option<u64>, Option<u64>) {
@@ -200,13 +173,8 @@ pub(super) fn partition_state(partition: &PartitionView, view: &View) -> Partiti
 fn partition_doc(partition: &PartitionView, snapshot: &Snapshot) -> PartitionDoc {
     let view = &snapshot.view;
     let active = partition.active.and_then(|id| node(view, id));
-    let report =
-        active.and_then(|node| Some((node, node.report.as_ref()?.replica(partition.partition)?)));
-    let standbys: Vec<StandbyDoc> = partition
-        .standbys
-        .iter()
-        .map(|id| standby_doc(*id, partition, snapshot))
-        .collect();
+    let report = active.and_then(|node| Some((node, node.report.as_ref()?.replica(partition.partition)?)));
+    let standbys: Vec<StandbyDoc> = partition.standbys.iter().map(|id| standby_doc(*id, partition, snapshot)).collect();
     PartitionDoc {
         partition: partition.partition,
         epoch: partition.epoch,
@@ -217,12 +185,7 @@ fn partition_doc(partition: &PartitionView, snapshot: &Snapshot) -> PartitionDoc
         commit: report.map(|(_, replica)| replica.commit),
         commit_age_ms: report.and_then(|(node, replica)| commit_age_ms(replica, node)),
         input_lag_records: report.and_then(|(_, replica)| replica.input_lag_records),
-        promotable: standbys
-            .iter()
-            .filter(|standby| standby.promotable)
-            .count()
-            .try_into()
-            .unwrap_or(u32::MAX),
+        promotable: standbys.iter().filter(|standby| standby.promotable).count().try_into().unwrap_or(u32::MAX),
         standbys,
     }
 }
@@ -251,10 +214,7 @@ fn standby_doc(id: NodeId, partition: &PartitionView, snapshot: &Snapshot) -> St
     let node_view = node(view, id);
     let replica = node_view.and_then(|node| node.report.as_ref()?.replica(partition.partition));
     let (lag_records, lag_ms) = replica.map_or((None, None), reported_lag);
-    let active = partition
-        .active
-        .and_then(|id| node(view, id))
-        .and_then(|node| node.report.as_ref());
+    let active = partition.active.and_then(|id| node(view, id)).and_then(|node| node.report.as_ref());
     let reason = node_view.map_or(Some("unknown"), |node| {
         let semantics = active.map(|report| report.semantics_hash);
         unfit(node, replica, semantics).or_else(|| {
@@ -276,11 +236,7 @@ fn standby_doc(id: NodeId, partition: &PartitionView, snapshot: &Snapshot) -> St
 }
 
 /// Why a node's replica is no candidate, by the names that the history uses.
-fn unfit(
-    node: &NodeView,
-    replica: Option<&ReplicaReport>,
-    active_semantics: Option<u64>,
-) -> Option<&'static str> {
+fn unfit(node: &NodeView, replica: Option<&ReplicaReport>, active_semantics: Option<u64>) -> Option<&'static str> {
     match node.state {
         Liveness::Unknown => return Some("unknown"),
         Liveness::Suspect => return Some("suspect"),

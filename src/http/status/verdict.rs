@@ -14,11 +14,7 @@ const KAFKA_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Whether a quorum is known to be there: a leader is known and, where it is this node, was answered lately.
 pub(in crate::http) fn has_quorum(view: &View) -> bool {
-    view.leader.is_some()
-        && (!view.is_leader
-            || view
-                .quorum_age_ms
-                .is_some_and(|age| age < QUORUM_AGE_MS_MAX))
+    view.leader.is_some() && (!view.is_leader || view.quorum_age_ms.is_some_and(|age| age < QUORUM_AGE_MS_MAX))
 }
 
 /// How many nodes, whichever they are, may die so that a quorum is left and every partition still has a live active or
@@ -31,9 +27,7 @@ pub(super) fn tolerance(view: &View, partitions: &[PartitionDoc]) -> Option<u32>
     let live = view.nodes.iter().filter(live).count();
     let quorum = view.voters.len() / 2 + 1;
     let copies = |partition: &PartitionDoc| {
-        u32::from(partition.state == PartitionState::Active)
-            .saturating_add(partition.promotable)
-            .saturating_sub(1)
+        u32::from(partition.state == PartitionState::Active).saturating_add(partition.promotable).saturating_sub(1)
     };
     let voters = u32::try_from(live.saturating_sub(quorum)).unwrap_or(u32::MAX);
     partitions.iter().map(copies).chain([voters]).min()
@@ -46,22 +40,13 @@ pub(super) fn judge(document: &mut StatusDoc, snapshot: &Snapshot) {
     control_plane(document, snapshot, &mut found);
     nodes(document, &mut found);
     replicas(document, snapshot, &mut found);
-    found.extend(
-        snapshot
-            .view
-            .problems
-            .iter()
-            .map(|text| (HealthState::Degraded, text.clone())),
-    );
+    found.extend(snapshot.view.problems.iter().map(|text| (HealthState::Degraded, text.clone())));
     found.sort_by_key(|(state, _)| std::cmp::Reverse(*state));
 
     document.health = found.first().map_or(HealthState::Ok, |(state, _)| *state);
     let what = match found.first() {
         Some((_, worst)) => worst.clone(),
-        None => format!(
-            "{}, all active",
-            counted(document.partitions.len(), "partition")
-        ),
+        None => format!("{}, all active", counted(document.partitions.len(), "partition")),
     };
     let survives = match document.tolerance {
         Some(1) => "survives 1 failure".to_owned(),
@@ -75,19 +60,12 @@ pub(super) fn judge(document: &mut StatusDoc, snapshot: &Snapshot) {
 }
 
 fn counted(count: usize, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
-    }
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn list(partitions: &[PartitionDoc], which: impl Fn(&PartitionDoc) -> bool) -> Option<String> {
-    let names: Vec<String> = partitions
-        .iter()
-        .filter(|p| which(p))
-        .map(|partition| partition.partition.to_string())
-        .collect();
+    let names: Vec<String> =
+        partitions.iter().filter(|p| which(p)).map(|partition| partition.partition.to_string()).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
@@ -108,50 +86,26 @@ fn partitions(document: &StatusDoc, found: &mut Vec<(HealthState, String)>) {
         found.push((HealthState::Degraded, text));
     }
     if let Some(names) = list(partitions, |p| p.promotable == 0) {
-        found.push((
-            HealthState::Degraded,
-            format!("no promotable standby for {names}"),
-        ));
+        found.push((HealthState::Degraded, format!("no promotable standby for {names}")));
     }
 }
 
-fn control_plane(
-    document: &StatusDoc,
-    snapshot: &Snapshot,
-    found: &mut Vec<(HealthState, String)>,
-) {
-    let is_said = snapshot.view.leader.is_none()
-        && snapshot
-            .view
-            .problems
-            .iter()
-            .any(|text| text.contains("raft leader"));
+fn control_plane(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(HealthState, String)>) {
+    let is_said =
+        snapshot.view.leader.is_none() && snapshot.view.problems.iter().any(|text| text.contains("raft leader"));
     if !has_quorum(&snapshot.view) && !is_said {
         let text = match (snapshot.view.leader, document.quorum_age_ms) {
             (Some(_), Some(age)) => format!("no quorum answered the Raft leader for {age} ms"),
             (Some(_), None) => "no quorum answered the Raft leader yet".to_owned(),
-            (None, _) => {
-                "no quorum is known here; actives go on working, but no failover is possible"
-                    .to_owned()
-            }
+            (None, _) => "no quorum is known here; actives go on working, but no failover is possible".to_owned(),
         };
         found.push((HealthState::Degraded, text));
     }
     for withheld in &document.withheld {
-        let until = withheld
-            .remaining_ms
-            .map(|ms| format!(", {ms} ms to go"))
-            .unwrap_or_default();
-        let candidates: Vec<String> = withheld
-            .candidates
-            .iter()
-            .map(|c| format!("{} {}", c.slot, c.reason.name()))
-            .collect();
-        let candidates = if candidates.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", candidates.join(", "))
-        };
+        let until = withheld.remaining_ms.map(|ms| format!(", {ms} ms to go")).unwrap_or_default();
+        let candidates: Vec<String> =
+            withheld.candidates.iter().map(|c| format!("{} {}", c.slot, c.reason.name())).collect();
+        let candidates = if candidates.is_empty() { String::new() } else { format!(" ({})", candidates.join(", ")) };
         found.push((
             HealthState::Degraded,
             format!(
@@ -163,11 +117,7 @@ fn control_plane(
 }
 
 fn nodes(document: &StatusDoc, found: &mut Vec<(HealthState, String)>) {
-    let peers: Vec<&NodeDoc> = document
-        .nodes
-        .iter()
-        .filter(|node| node.node_id != document.this.node_id)
-        .collect();
+    let peers: Vec<&NodeDoc> = document.nodes.iter().filter(|node| node.node_id != document.this.node_id).collect();
     if !peers.is_empty() && peers.iter().all(|node| node.state != Liveness::Live) {
         let text = "cut off: this node hears no other node, so this is only its own view";
         found.push((HealthState::Degraded, text.to_owned()));
@@ -180,70 +130,36 @@ fn nodes(document: &StatusDoc, found: &mut Vec<(HealthState, String)>) {
             Liveness::Dead => "dead",
             Liveness::Stopped => "stopped",
         };
-        let since = node
-            .last_heard_ms
-            .map(|ms| format!(", last heard {ms} ms ago"))
-            .unwrap_or_default();
-        found.push((
-            HealthState::Degraded,
-            format!("node {} is {state}{since}", node.slot),
-        ));
+        let since = node.last_heard_ms.map(|ms| format!(", last heard {ms} ms ago")).unwrap_or_default();
+        found.push((HealthState::Degraded, format!("node {} is {state}{since}", node.slot)));
     }
-    for node in document
-        .nodes
-        .iter()
-        .filter(|node| node.kafka_ok == Some(false) && node.state == Liveness::Live)
-    {
-        let age = node
-            .kafka_age_ms
-            .map_or_else(|| "?".to_owned(), |ms| ms.to_string());
-        found.push((
-            HealthState::Degraded,
-            format!("Kafka does not answer {} (for {age} ms)", node.slot),
-        ));
+    for node in document.nodes.iter().filter(|node| node.kafka_ok == Some(false) && node.state == Liveness::Live) {
+        let age = node.kafka_age_ms.map_or_else(|| "?".to_owned(), |ms| ms.to_string());
+        found.push((HealthState::Degraded, format!("Kafka does not answer {} (for {age} ms)", node.slot)));
     }
 }
 
 fn replicas(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(HealthState, String)>) {
-    let standbys = document
-        .partitions
-        .iter()
-        .flat_map(|p| p.standbys.iter().map(move |s| (p.partition, s)));
+    let standbys = document.partitions.iter().flat_map(|p| p.standbys.iter().map(move |s| (p.partition, s)));
     let divergent = |(partition, standby): (PartitionId, &crate::http::document::StandbyDoc)| {
-        (standby.reason.as_deref() == Some("divergent"))
-            .then(|| format!("{partition} on {}", standby.slot))
+        (standby.reason.as_deref() == Some("divergent")).then(|| format!("{partition} on {}", standby.slot))
     };
     let divergent: Vec<String> = standbys.filter_map(divergent).collect();
     if !divergent.is_empty() {
-        found.push((
-            HealthState::Degraded,
-            format!("state divergence: partition {}", divergent.join(", ")),
-        ));
+        found.push((HealthState::Degraded, format!("state divergence: partition {}", divergent.join(", "))));
     }
     if let Some(problem) = &snapshot.topics {
         found.push((HealthState::Degraded, problem.clone()));
     }
     // Where this node is known to the cluster, its own report tells the same.
-    let is_known = document
-        .nodes
-        .iter()
-        .any(|node| node.node_id == document.this.node_id);
+    let is_known = document.nodes.iter().any(|node| node.node_id == document.this.node_id);
     if !is_known && snapshot.kafka_age.is_none_or(|age| age >= KAFKA_AGE_MAX) {
-        let age = snapshot.kafka_age.map_or_else(
-            || "not yet".to_owned(),
-            |age| format!("not for {} s", age.as_secs()),
-        );
-        found.push((
-            HealthState::Degraded,
-            format!("Kafka answered this node {age}"),
-        ));
+        let age = snapshot.kafka_age.map_or_else(|| "not yet".to_owned(), |age| format!("not for {} s", age.as_secs()));
+        found.push((HealthState::Degraded, format!("Kafka answered this node {age}")));
     }
     for replica in &document.local {
         if let Some(problem) = &replica.problem {
-            found.push((
-                HealthState::Degraded,
-                format!("partition {}: {problem}", replica.partition),
-            ));
+            found.push((HealthState::Degraded, format!("partition {}: {problem}", replica.partition)));
         }
     }
 }

@@ -84,11 +84,7 @@ impl Place {
 
 impl Scratch {
     /// Parses a record. If `decode` leads to a text, what that holds takes its place.
-    pub(crate) fn parse<'d>(
-        &'d mut self,
-        bytes: &'d [u8],
-        decode: Option<&Pointer>,
-    ) -> Result<Document<'d>, BadJson> {
+    pub(crate) fn parse<'d>(&'d mut self, bytes: &'d [u8], decode: Option<&Pointer>) -> Result<Document<'d>, BadJson> {
         if self.nodes.capacity() > KEPT_NODES_MAX {
             *self = Self::default();
         }
@@ -101,22 +97,12 @@ impl Scratch {
         if let Some(pointer) = decode {
             self.decode(text, pointer)?;
         }
-        Ok(Document {
-            text,
-            nodes: &self.nodes,
-            decoded: &self.decoded,
-            decoded_at,
-        })
+        Ok(Document { text, nodes: &self.nodes, decoded: &self.decoded, decoded_at })
     }
 
     fn decode(&mut self, text: &str, pointer: &Pointer) -> Result<(), BadJson> {
         let inner_at = self.nodes.len();
-        let document = Document {
-            text,
-            nodes: &self.nodes,
-            decoded: "",
-            decoded_at: inner_at,
-        };
+        let document = Document { text, nodes: &self.nodes, decoded: "", decoded_at: inner_at };
         let Some(place) = document.resolve(Place::ROOT, pointer) else {
             return Ok(());
         };
@@ -127,12 +113,7 @@ impl Scratch {
         parse_text(&self.decoded, &mut self.nodes)?;
         let start = u32::try_from(inner_at).map_err(|_| BadJson)?;
         let node = self.nodes.get_mut(place.0).ok_or(BadJson)?;
-        *node = Node {
-            kind: Kind::Decoded,
-            start,
-            end: start,
-            next: node.next,
-        };
+        *node = Node { kind: Kind::Decoded, start, end: start, next: node.next };
         Ok(())
     }
 }
@@ -154,9 +135,7 @@ impl<'d> Document<'d> {
 
     /// Whether an array stands there.
     pub(crate) fn is_array(&self, place: Place) -> bool {
-        self.nodes
-            .get(place.0)
-            .is_some_and(|node| node.kind == Kind::Array)
+        self.nodes.get(place.0).is_some_and(|node| node.kind == Kind::Array)
     }
 
     /// The places of an array's elements, in order; none if it is no array.
@@ -194,11 +173,7 @@ impl<'d> Document<'d> {
     /// From a text that was decoded to what it held.
     fn follow(&self, at: usize) -> Option<usize> {
         let node = self.nodes.get(at)?;
-        Some(if node.kind == Kind::Decoded {
-            node.start as usize
-        } else {
-            at
-        })
+        Some(if node.kind == Kind::Decoded { node.start as usize } else { at })
     }
 
     /// Of equal names the last counts.
@@ -208,11 +183,7 @@ impl<'d> Document<'d> {
         while at < end {
             let node = self.nodes.get(at)?;
             let written = self.written(at, node);
-            if if node.kind == Kind::Text {
-                written == name
-            } else {
-                unescape(written) == name
-            } {
+            if if node.kind == Kind::Text { written == name } else { unescape(written) == name } {
                 found = Some(at + 1);
             }
             at = self.nodes.get(at + 1)?.next as usize;
@@ -221,13 +192,8 @@ impl<'d> Document<'d> {
     }
 
     fn written(&self, at: usize, node: &Node) -> &'d str {
-        let text = if at < self.decoded_at {
-            self.text
-        } else {
-            self.decoded
-        };
-        text.get(node.start as usize..node.end as usize)
-            .unwrap_or("")
+        let text = if at < self.decoded_at { self.text } else { self.decoded };
+        text.get(node.start as usize..node.end as usize).unwrap_or("")
     }
 }
 
@@ -249,10 +215,7 @@ fn unescape(written: &str) -> String {
                 let units = [hex(rest, at + 2), hex(rest, at + 8)];
                 length = if is_high_surrogate(units[0]) { 12 } else { 6 };
                 let units = units.into_iter().take(length / 6);
-                text.extend(
-                    char::decode_utf16(units)
-                        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)),
-                );
+                text.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
             }
             other => text.push(char::from(other)),
         }
@@ -263,9 +226,7 @@ fn unescape(written: &str) -> String {
 }
 
 fn hex(text: &str, at: usize) -> u16 {
-    text.get(at..at + 4)
-        .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-        .unwrap_or(0)
+    text.get(at..at + 4).and_then(|digits| u16::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 
 fn is_high_surrogate(unit: u16) -> bool {

@@ -10,19 +10,11 @@ pub(super) fn parse_text(text: &str, nodes: &mut Vec<Node>) -> Result<(), BadJso
     if u32::try_from(text.len()).is_err() {
         return Err(BadJson); // positions are 32 bits wide; Kafka's records are smaller
     }
-    let mut parser = Parser {
-        bytes: text.as_bytes(),
-        at: 0,
-        nodes,
-    };
+    let mut parser = Parser { bytes: text.as_bytes(), at: 0, nodes };
     parser.skip_blanks();
     parser.value(0)?;
     parser.skip_blanks();
-    if parser.at == text.len() {
-        Ok(())
-    } else {
-        Err(BadJson)
-    }
+    if parser.at == text.len() { Ok(()) } else { Err(BadJson) }
 }
 
 struct Parser<'a> {
@@ -53,25 +45,14 @@ impl Parser<'_> {
         if self.eat(byte) { Ok(()) } else { Err(BadJson) }
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "texts are shorter than 4 GiB, and nodes fewer than bytes"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "texts are shorter than 4 GiB, and nodes fewer than bytes")]
     fn push(&mut self, kind: Kind, start: usize, end: usize) -> usize {
         let at = self.nodes.len();
-        self.nodes.push(Node {
-            kind,
-            start: start as u32,
-            end: end as u32,
-            next: at as u32 + 1,
-        });
+        self.nodes.push(Node { kind, start: start as u32, end: end as u32, next: at as u32 + 1 });
         at
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "there are fewer nodes than bytes"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "there are fewer nodes than bytes")]
     fn close(&mut self, container: usize) {
         let next = self.nodes.len() as u32;
         if let Some(node) = self.nodes.get_mut(container) {
@@ -175,11 +156,7 @@ impl Parser<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at > start {
-            Ok(())
-        } else {
-            Err(BadJson)
-        }
+        if self.at > start { Ok(()) } else { Err(BadJson) }
     }
 
     fn text(&mut self) -> Result<(), BadJson> {
@@ -207,8 +184,7 @@ impl Parser<'_> {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
                 let unit = self.unit()?;
-                let is_alone = is_low_surrogate(unit)
-                    || (is_high_surrogate(unit) && !is_low_surrogate(self.unit()?));
+                let is_alone = is_low_surrogate(unit) || (is_high_surrogate(unit) && !is_low_surrogate(self.unit()?));
                 if is_alone {
                     return Err(BadJson);
                 }

@@ -9,10 +9,7 @@ fn is_json(text: impl AsRef<[u8]>) -> bool {
 
 /// What a pointer leads to, as text that shows its type.
 fn look(text: &str, decode: Option<&str>, pointer: &str) -> Result<Option<String>, BadJson> {
-    let pointers = (
-        decode.and_then(Pointer::parse),
-        Pointer::parse(pointer).expect("a pointer"),
-    );
+    let pointers = (decode.and_then(Pointer::parse), Pointer::parse(pointer).expect("a pointer"));
     let mut scratch = Scratch::default();
     let document = scratch.parse(text.as_bytes(), pointers.0.as_ref())?;
     let place = document.resolve(Place::ROOT, &pointers.1);
@@ -74,10 +71,7 @@ fn what_is_not_json_is_refused_wherever_it_stands() {
         deep.as_str(),
     ] {
         assert!(!is_json(text), "{text}");
-        assert!(
-            !is_json(format!("{{\"skipped\":[{text}],\"b\":1}}")) || text.trim().is_empty(),
-            "{text}"
-        );
+        assert!(!is_json(format!("{{\"skipped\":[{text}],\"b\":1}}")) || text.trim().is_empty(), "{text}");
     }
     assert!(!is_json(b"\"\xff\""));
     assert!(!is_json(b"\"\xed\xa0\x80\"")); // a surrogate in UTF-8
@@ -130,24 +124,14 @@ fn pointers_lead_where_the_rfc_says() {
 
 #[test]
 fn of_equal_names_the_last_counts_however_it_is_escaped() {
-    assert_eq!(
-        found(r#"{"a":{"b":1},"\u0061":{"c":2},"b":0}"#, "/a/c").as_deref(),
-        Some("2")
-    );
+    assert_eq!(found(r#"{"a":{"b":1},"\u0061":{"c":2},"b":0}"#, "/a/c").as_deref(), Some("2"));
     assert_eq!(found(r#"{"a":{"b":1},"a":{"c":2}}"#, "/a/b"), None);
     assert_eq!(found(r#"{"a":1,"a":null}"#, "/a").as_deref(), Some("null"));
 }
 
 #[test]
 fn numbers_stay_as_they_are_written() {
-    for number in [
-        "1.0",
-        "1E3",
-        "-0",
-        "2882429806056571124",
-        "1e+05",
-        "123456789012345678901234567890.00",
-    ] {
+    for number in ["1.0", "1E3", "-0", "2882429806056571124", "1e+05", "123456789012345678901234567890.00"] {
         assert_eq!(found(&format!("[{number}]"), "/0").as_deref(), Some(number));
     }
 }
@@ -164,48 +148,25 @@ fn a_decoded_text_takes_its_place() {
     assert_eq!(decoded(text, "/a/1", "/a/2"), Ok(Some("6".to_owned())));
     assert_eq!(decoded(text, "/t", "/t"), Ok(Some("3".to_owned())));
     assert_eq!(decoded(text, "/x", "/t"), Ok(Some("3".to_owned())));
-    assert_eq!(
-        decoded(r#""{\"a\":1}""#, "", "/a"),
-        Ok(Some("1".to_owned()))
-    );
-    assert_eq!(
-        decoded(r#""\"{}\"""#, "", ""),
-        Ok(Some("\"{}\"".to_owned()))
-    );
-    for bad in [
-        r#"{"p":""}"#,
-        r#"{"p":"{"}"#,
-        r#"{"p":"\ufeff1"}"#,
-        r#"{"p":"\"\\ud800\""}"#,
-    ] {
+    assert_eq!(decoded(r#""{\"a\":1}""#, "", "/a"), Ok(Some("1".to_owned())));
+    assert_eq!(decoded(r#""\"{}\"""#, "", ""), Ok(Some("\"{}\"".to_owned())));
+    for bad in [r#"{"p":""}"#, r#"{"p":"{"}"#, r#"{"p":"\ufeff1"}"#, r#"{"p":"\"\\ud800\""}"#] {
         assert_eq!(decoded(bad, "/p", "/t"), Err(BadJson), "{bad}");
     }
 }
 
 #[test]
 fn an_element_that_was_decoded_is_an_element_still() {
-    let (decode, records) = (
-        Pointer::parse("/0").expect("a pointer"),
-        Pointer::parse("").expect("a pointer"),
-    );
+    let (decode, records) = (Pointer::parse("/0").expect("a pointer"), Pointer::parse("").expect("a pointer"));
     let mut scratch = Scratch::default();
-    let document = scratch
-        .parse(br#"["{\"v\":1}",{"v":2}]"#, Some(&decode))
-        .expect("JSON");
+    let document = scratch.parse(br#"["{\"v\":1}",{"v":2}]"#, Some(&decode)).expect("JSON");
     let array = document.resolve(Place::ROOT, &records).expect("the root");
     let pointer = Pointer::parse("/v").expect("a pointer");
     let values: Vec<_> = document
         .elements(array)
-        .map(|element| {
-            document
-                .resolve(element, &pointer)
-                .map(|place| document.content(place))
-        })
+        .map(|element| document.resolve(element, &pointer).map(|place| document.content(place)))
         .collect();
-    assert_eq!(
-        values,
-        [Some(Content::Number("1")), Some(Content::Number("2"))]
-    );
+    assert_eq!(values, [Some(Content::Number("1")), Some(Content::Number("2"))]);
 }
 
 /// Any JSON value, with messy but valid text.

@@ -3,9 +3,9 @@
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::{
-    DeviceRules, Format, InputRules, InputSection, LimitsSection, OnImplausible, OutputSection,
-    Pointer, Semantics, SemanticsError, Source, TimeRules, TimeSource, TimeUnit, ValueRules,
-    ValueSection, Variance, WindowKind, WindowRules, WindowSection, duration, fingerprint,
+    DeviceRules, Format, InputRules, InputSection, LimitsSection, OnImplausible, OutputSection, Pointer, Semantics,
+    SemanticsError, Source, TimeRules, TimeSource, TimeUnit, ValueRules, ValueSection, Variance, WindowKind,
+    WindowRules, WindowSection, duration, fingerprint,
 };
 use crate::reading::instant;
 use crate::window::Shape;
@@ -46,10 +46,7 @@ struct Errors(Vec<SemanticsError>);
 
 impl Errors {
     fn add(&mut self, key: &str, message: impl Into<String>) {
-        self.0.push(SemanticsError {
-            key: key.to_owned(),
-            message: message.into(),
-        });
+        self.0.push(SemanticsError { key: key.to_owned(), message: message.into() });
     }
 
     fn not_yet(&mut self, key: &str, what: &str, remedy: &str) {
@@ -65,10 +62,7 @@ impl Errors {
     fn pointer(&mut self, key: &str, text: &str) -> Option<Pointer> {
         let pointer = Pointer::parse(text);
         if pointer.is_none() {
-            self.add(
-                key,
-                format!("pointer {text:?} must be empty or begin with \"/\""),
-            );
+            self.add(key, format!("pointer {text:?} must be empty or begin with \"/\""));
         }
         pointer
     }
@@ -82,19 +76,14 @@ impl Errors {
     }
 
     fn duration_ms(&mut self, key: &str, text: &str) -> Option<i64> {
-        duration::parse_ms(text)
-            .map_err(|message| self.add(key, message))
-            .ok()
+        duration::parse_ms(text).map_err(|message| self.add(key, message)).ok()
     }
 
     fn zone(&mut self, key: &str, name: &str) -> Option<TimeZone> {
         // The bundled rules, never those of the machine: replicas must agree.
         let zone = TimeZoneDatabase::bundled().get(name).ok();
         if zone.is_none() {
-            self.add(
-                key,
-                format!("unknown time zone {name:?}: write an IANA name such as \"Europe/Berlin\""),
-            );
+            self.add(key, format!("unknown time zone {name:?}: write an IANA name such as \"Europe/Berlin\""));
         }
         zone
     }
@@ -105,11 +94,7 @@ fn compile_input(input: &InputSection, errors: &mut Errors) -> Option<InputRules
         errors.add("input.topic", "is required: the name of the input topic");
     }
     if input.format != Format::Json {
-        let name = if input.format == Format::Senml {
-            "senml"
-        } else {
-            "influx"
-        };
+        let name = if input.format == Format::Senml { "senml" } else { "influx" };
         errors.not_yet("input.format", &format!("the format {name} is"), "json");
         return None; // its keys have other defaults and places
     }
@@ -141,37 +126,18 @@ fn compile_input(input: &InputSection, errors: &mut Errors) -> Option<InputRules
 
 fn compile_device(input: &InputSection, errors: &mut Errors) -> Option<DeviceRules> {
     let section = &input.device;
-    let source = source(
-        "input.device",
-        &section.from,
-        section.pointer.as_deref(),
-        "/device_id",
-        errors,
-    )?;
-    let segment = section
-        .segment
-        .and_then(|segment| usize::try_from(segment).ok());
+    let source = source("input.device", &section.from, section.pointer.as_deref(), "/device_id", errors)?;
+    let segment = section.segment.and_then(|segment| usize::try_from(segment).ok());
     Some(DeviceRules { source, segment })
 }
 
 fn compile_time(input: &InputSection, errors: &mut Errors) -> Option<TimeRules> {
     let section = &input.time;
     let source = if section.from == "record" {
-        errors.out_of_place(
-            "input.time.pointer",
-            section.pointer.is_some(),
-            "from = \"body\" and \"document\"",
-        );
+        errors.out_of_place("input.time.pointer", section.pointer.is_some(), "from = \"body\" and \"document\"");
         Some(TimeSource::Record)
     } else {
-        source(
-            "input.time",
-            &section.from,
-            section.pointer.as_deref(),
-            "/ts",
-            errors,
-        )
-        .map(TimeSource::From)
+        source("input.time", &section.from, section.pointer.as_deref(), "/ts", errors).map(TimeSource::From)
     };
     let zone = match &section.zone {
         None => None,
@@ -180,92 +146,49 @@ fn compile_time(input: &InputSection, errors: &mut Errors) -> Option<TimeRules> 
     Some(TimeRules {
         source: source?,
         unit: section.unit.unwrap_or(TimeUnit::Auto),
-        zone_name: zone
-            .as_ref()
-            .and_then(|zone| zone.iana_name().map(str::to_owned)),
+        zone_name: zone.as_ref().and_then(|zone| zone.iana_name().map(str::to_owned)),
         zone,
         record_time_if_implausible: section.on_implausible == OnImplausible::RecordTime,
     })
 }
 
-fn source(
-    table: &str,
-    from: &str,
-    pointer: Option<&str>,
-    default: &str,
-    errors: &mut Errors,
-) -> Option<Source> {
+fn source(table: &str, from: &str, pointer: Option<&str>, default: &str, errors: &mut Errors) -> Option<Source> {
     let pointer_key = format!("{table}.pointer");
     let place = match from {
         "body" => Source::Body as fn(Pointer) -> Source,
         "document" => Source::Document,
         _ => {
-            errors.out_of_place(
-                &pointer_key,
-                pointer.is_some(),
-                "from = \"body\" and \"document\"",
-            );
+            errors.out_of_place(&pointer_key, pointer.is_some(), "from = \"body\" and \"document\"");
             return match from.strip_prefix("header:") {
                 Some(name) if !name.is_empty() => Some(Source::Header(name.to_owned())),
                 None if from == "key" => Some(Source::Key),
                 _ => {
                     let places = "body, document, key, header:NAME";
-                    let more = if table == "input.time" {
-                        ", record"
-                    } else {
-                        ""
-                    };
-                    errors.add(
-                        &format!("{table}.from"),
-                        format!("{from:?} is none of {places}{more}"),
-                    );
+                    let more = if table == "input.time" { ", record" } else { "" };
+                    errors.add(&format!("{table}.from"), format!("{from:?} is none of {places}{more}"));
                     None
                 }
             };
         }
     };
-    errors
-        .pointer(&pointer_key, pointer.unwrap_or(default))
-        .map(place)
+    errors.pointer(&pointer_key, pointer.unwrap_or(default)).map(place)
 }
 
 fn compile_values(input: &InputSection, errors: &mut Errors) -> Option<Vec<ValueRules>> {
-    let only = ValueSection {
-        name: "value".to_owned(),
-        pointer: Some("/value".to_owned()),
-        ..ValueSection::default()
-    };
-    let sections = if input.value.is_empty() {
-        std::slice::from_ref(&only)
-    } else {
-        &input.value
-    };
+    let only = ValueSection { name: "value".to_owned(), pointer: Some("/value".to_owned()), ..ValueSection::default() };
+    let sections = if input.value.is_empty() { std::slice::from_ref(&only) } else { &input.value };
     let mut values = Vec::with_capacity(sections.len());
     for (index, section) in sections.iter().enumerate() {
         let key = |name: &str| format!("input.value[{index}].{name}");
         if section.name.is_empty() {
             errors.add(&key("name"), "is required: the name of the metric");
         }
-        if sections
-            .iter()
-            .take(index)
-            .any(|other| other.name == section.name)
-        {
-            errors.add(
-                &key("name"),
-                format!("{:?} is there twice; names must be unique", section.name),
-            );
+        if sections.iter().take(index).any(|other| other.name == section.name) {
+            errors.add(&key("name"), format!("{:?} is there twice; names must be unique", section.name));
         }
-        errors.out_of_place(
-            &key("metric"),
-            section.metric.is_some(),
-            "format = \"senml\"",
-        );
+        errors.out_of_place(&key("metric"), section.metric.is_some(), "format = \"senml\"");
         let Some(pointer) = &section.pointer else {
-            errors.add(
-                &key("pointer"),
-                "is required: where the value stands, such as \"/value\"",
-            );
+            errors.add(&key("pointer"), "is required: where the value stands, such as \"/value\"");
             continue;
         };
         let Some(pointer) = errors.pointer(&key("pointer"), pointer) else {
@@ -275,30 +198,19 @@ fn compile_values(input: &InputSection, errors: &mut Errors) -> Option<Vec<Value
             name: section.name.clone(),
             pointer,
             missing: section.missing.as_ref().unwrap_or(&input.missing).clone(),
-            missing_text: section
-                .missing_text
-                .as_ref()
-                .unwrap_or(&input.missing_text)
-                .clone(),
+            missing_text: section.missing_text.as_ref().unwrap_or(&input.missing_text).clone(),
             booleans: section.booleans.unwrap_or(input.booleans),
             numeric_strings: section.numeric_strings.unwrap_or(input.numeric_strings),
         });
     }
-    if values.len() == sections.len() {
-        Some(values)
-    } else {
-        None
-    }
+    if values.len() == sections.len() { Some(values) } else { None }
 }
 
 /// How far in the future times may be, and the earliest.
 fn compile_limits(limits: &LimitsSection, errors: &mut Errors) -> Option<(Option<i64>, i64)> {
     for (key, limit) in [
         ("input.limits.max_device_id", limits.max_device_id),
-        (
-            "input.limits.max_readings_per_record",
-            limits.max_readings_per_record,
-        ),
+        ("input.limits.max_readings_per_record", limits.max_readings_per_record),
     ] {
         if limit == 0 {
             errors.add(key, "must be above 0");
@@ -306,16 +218,11 @@ fn compile_limits(limits: &LimitsSection, errors: &mut Errors) -> Option<(Option
     }
     let future_max_ms = match limits.max_future.as_str() {
         "off" => Some(None),
-        text => errors
-            .duration_ms("input.limits.max_future", text)
-            .map(Some),
+        text => errors.duration_ms("input.limits.max_future", text).map(Some),
     };
     let time_min_ms = instant::from_iso(&limits.min_time, None);
     if time_min_ms.is_err() {
-        let message = format!(
-            "{:?} is no time with an offset, such as \"2000-01-01T00:00:00Z\"",
-            limits.min_time
-        );
+        let message = format!("{:?} is no time with an offset, such as \"2000-01-01T00:00:00Z\"", limits.min_time);
         errors.add("input.limits.min_time", message);
     }
     Some((future_max_ms?, time_min_ms.ok()?))
@@ -331,19 +238,12 @@ fn compile_window(window: &WindowSection, errors: &mut Errors) -> Option<WindowR
     if let Some(name) = name {
         errors.not_yet("window.kind", &format!("{name} windows are"), "tumbling");
     } else {
-        errors.out_of_place(
-            "window.advance",
-            window.advance.is_some(),
-            "kind = \"hopping\"",
-        );
+        errors.out_of_place("window.advance", window.advance.is_some(), "kind = \"hopping\"");
         errors.out_of_place("window.gap", window.gap.is_some(), "kind = \"session\"");
         errors.out_of_place("window.unit", window.unit.is_some(), "kind = \"calendar\"");
         errors.out_of_place("window.zone", window.zone.is_some(), "kind = \"calendar\"");
     }
-    for (key, value) in [
-        ("window.idle_close", &window.idle_close),
-        ("window.retention", &window.retention),
-    ] {
+    for (key, value) in [("window.idle_close", &window.idle_close), ("window.retention", &window.retention)] {
         if value != "off" {
             errors.not_yet(key, "closing silent series is", "off");
         }
@@ -354,9 +254,7 @@ fn compile_window(window: &WindowSection, errors: &mut Errors) -> Option<WindowR
         errors.add("window.size", "must be above 0");
     }
     Some(WindowRules {
-        shape: Shape::Tumbling {
-            size_ms: size_ms.filter(|size_ms| *size_ms > 0)?,
-        },
+        shape: Shape::Tumbling { size_ms: size_ms.filter(|size_ms| *size_ms > 0)? },
         grace_ms: grace_ms?,
     })
 }

@@ -10,10 +10,7 @@ fn with_topic(text: &str) -> String {
 
 /// The keys of what is refused.
 fn refused(text: &str) -> Vec<String> {
-    errors(&with_topic(text))
-        .into_iter()
-        .map(|error| error.key)
-        .collect()
+    errors(&with_topic(text)).into_iter().map(|error| error.key).collect()
 }
 
 #[test]
@@ -25,8 +22,7 @@ fn the_smallest_configuration_is_a_topic() {
 
 #[test]
 fn other_tables_are_ignored() {
-    let text =
-        "[cluster]\nname = \"plant\"\n[kafka.properties]\na = \"b\"\n[input]\ntopic = \"iot\"\n";
+    let text = "[cluster]\nname = \"plant\"\n[kafka.properties]\na = \"b\"\n[input]\ntopic = \"iot\"\n";
     assert!(Semantics::from_toml(text).is_ok());
 }
 
@@ -43,10 +39,7 @@ fn unknown_keys_are_refused_by_name() {
         "[output]\nemits = \"final\"\n",
     ] {
         let found = errors(&with_topic(text));
-        assert!(
-            found.len() == 1 && found[0].message.contains("unknown field"),
-            "{text}: {found:?}"
-        );
+        assert!(found.len() == 1 && found[0].message.contains("unknown field"), "{text}: {found:?}");
     }
 }
 
@@ -58,39 +51,18 @@ fn what_is_wrong_is_named() {
         ("[input.device]\nfrom = \"record\"\n", "input.device.from"),
         ("[input.device]\nfrom = \"header:\"\n", "input.device.from"),
         ("[input.device]\nfrom = \"key:x\"\n", "input.device.from"),
-        (
-            "[input.device]\nfrom = \"key\"\npointer = \"/a\"\n",
-            "input.device.pointer",
-        ),
+        ("[input.device]\nfrom = \"key\"\npointer = \"/a\"\n", "input.device.pointer"),
         ("[input.device]\npointer = \"a\"\n", "input.device.pointer"),
         ("[input.time]\nfrom = \"records\"\n", "input.time.from"),
-        (
-            "[input.time]\nfrom = \"record\"\npointer = \"/a\"\n",
-            "input.time.pointer",
-        ),
-        (
-            "[input.time]\nzone = \"Europe/Atlantis\"\n",
-            "input.time.zone",
-        ),
+        ("[input.time]\nfrom = \"record\"\npointer = \"/a\"\n", "input.time.pointer"),
+        ("[input.time]\nzone = \"Europe/Atlantis\"\n", "input.time.zone"),
         ("[[input.value]]\npointer = \"/a\"\n", "input.value[0].name"),
         ("[[input.value]]\nname = \"a\"\n", "input.value[0].pointer"),
-        (
-            "[[input.value]]\nname = \"a\"\npointer = \"/a\"\nmetric = \"b\"\n",
-            "input.value[0].metric",
-        ),
+        ("[[input.value]]\nname = \"a\"\npointer = \"/a\"\nmetric = \"b\"\n", "input.value[0].metric"),
         ("[input.senml]\nsplit = \"/\"\n", "input.senml"),
-        (
-            "[input.limits]\nmax_future = \"5 m\"\n",
-            "input.limits.max_future",
-        ),
-        (
-            "[input.limits]\nmin_time = \"2000-01-01T00:00:00\"\n",
-            "input.limits.min_time",
-        ),
-        (
-            "[input.limits]\nmax_device_id = 0\n",
-            "input.limits.max_device_id",
-        ),
+        ("[input.limits]\nmax_future = \"5 m\"\n", "input.limits.max_future"),
+        ("[input.limits]\nmin_time = \"2000-01-01T00:00:00\"\n", "input.limits.min_time"),
+        ("[input.limits]\nmax_device_id = 0\n", "input.limits.max_device_id"),
         ("[input.dedup]\nkeep = \"0s\"\n", "input.dedup.keep"),
         ("[window]\nsize = \"0s\"\n", "window.size"),
         ("[window]\ngrace = \"1 hour\"\n", "window.grace"),
@@ -109,36 +81,19 @@ fn what_is_wrong_is_named() {
 #[test]
 fn what_a_later_version_brings_is_refused_as_not_supported_yet() {
     for (text, key) in [
-        (
-            "format = \"senml\"\n[input.senml]\nsplit = \"/\"\n",
-            "input.format",
-        ),
+        ("format = \"senml\"\n[input.senml]\nsplit = \"/\"\n", "input.format"),
         ("format = \"influx\"\n", "input.format"),
         ("[input.dedup]\nby = \"reading\"\n", "input.dedup.by"),
-        (
-            "[window]\nkind = \"hopping\"\nadvance = \"10m\"\n",
-            "window.kind",
-        ),
-        (
-            "[window]\nkind = \"session\"\ngap = \"10m\"\n",
-            "window.kind",
-        ),
-        (
-            "[window]\nkind = \"calendar\"\nunit = \"day\"\nzone = \"UTC\"\n",
-            "window.kind",
-        ),
+        ("[window]\nkind = \"hopping\"\nadvance = \"10m\"\n", "window.kind"),
+        ("[window]\nkind = \"session\"\ngap = \"10m\"\n", "window.kind"),
+        ("[window]\nkind = \"calendar\"\nunit = \"day\"\nzone = \"UTC\"\n", "window.kind"),
         ("[window]\nidle_close = \"1h\"\n", "window.idle_close"),
         ("[window]\nretention = \"1h\"\n", "window.retention"),
         ("[output]\nvariance = \"sample\"\n", "output.variance"),
     ] {
         let found = errors(&with_topic(text));
         assert!(found.len() == 1 && found[0].key == key, "{text}: {found:?}");
-        assert!(
-            found[0]
-                .message
-                .contains("not supported yet by this version"),
-            "{found:?}"
-        );
+        assert!(found[0].message.contains("not supported yet by this version"), "{found:?}");
     }
 }
 
@@ -147,13 +102,5 @@ fn everything_that_is_wrong_is_said_at_once() {
     let found = refused(
         "records = \"r\"\n[input.time]\nzone = \"x\"\n[window]\nsize = \"x\"\n[output]\nvariance = \"sample\"\n",
     );
-    assert_eq!(
-        found,
-        [
-            "input.records",
-            "input.time.zone",
-            "window.size",
-            "output.variance"
-        ]
-    );
+    assert_eq!(found, ["input.records", "input.time.zone", "window.size", "output.variance"]);
 }

@@ -18,13 +18,9 @@ struct Changelog(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 impl Changelog {
     fn write(&mut self, batch: &Batch) {
         for record in &batch.entries {
-            self.0.insert(
-                record.key.to_vec(),
-                record.value.as_ref().map(|value| value.to_vec()),
-            );
+            self.0.insert(record.key.to_vec(), record.value.as_ref().map(|value| value.to_vec()));
         }
-        self.0
-            .insert(Progress::key().to_vec(), Some(batch.progress.encode()));
+        self.0.insert(Progress::key().to_vec(), Some(batch.progress.encode()));
     }
 
     /// A store that knows nothing but these records, applied in one of many orders.
@@ -33,9 +29,7 @@ impl Changelog {
         let mut records: Vec<_> = self.0.iter().collect();
         records.sort_by_key(|(key, _)| xxhash_rust::xxh3::xxh3_64_with_seed(key, seed));
         for (key, value) in records {
-            store
-                .apply_changelog(key, value.as_deref())
-                .expect("a record of this version");
+            store.apply_changelog(key, value.as_deref()).expect("a record of this version");
         }
         store
     }
@@ -129,17 +123,10 @@ impl<'a> Run<'a> {
         self.changelog.write(&batch);
         // The standby sees the records of a transaction in any order: last things first.
         for record in batch.entries.iter().rev() {
-            self.standby
-                .apply_changelog(&record.key, record.value.as_deref())
-                .expect("an entry");
+            self.standby.apply_changelog(&record.key, record.value.as_deref()).expect("an entry");
         }
-        let progress = self
-            .standby
-            .apply_changelog(Progress::key(), Some(&batch.progress.encode()));
-        assert_eq!(
-            progress,
-            Ok(Applied::Progress(Box::new(batch.progress.clone())))
-        );
+        let progress = self.standby.apply_changelog(Progress::key(), Some(&batch.progress.encode()));
+        assert_eq!(progress, Ok(Applied::Progress(Box::new(batch.progress.clone()))));
         self.result.outputs.extend(batch.outputs);
         self.result.dead_letters.extend(batch.dead_letters);
         self.result.progress = Some(batch.progress);
@@ -153,14 +140,8 @@ impl<'a> Run<'a> {
         };
         for store in [&self.store, &self.standby] {
             assert_eq!(store.progress(), Some(progress));
-            assert_eq!(
-                (store.digest(), store.recompute_digest()),
-                (progress.digest, progress.digest)
-            );
-            assert_eq!(
-                (store.entries(), store.counters()),
-                (progress.entries, &progress.counters)
-            );
+            assert_eq!((store.digest(), store.recompute_digest()), (progress.digest, progress.digest));
+            assert_eq!((store.entries(), store.counters()), (progress.entries, &progress.counters));
             assert_eq!(store.log_time_ms(), progress.log_time_ms);
             let mut entries = 0;
             store.for_each_entry(|key, value| {
@@ -178,13 +159,7 @@ impl<'a> Run<'a> {
     }
 
     fn replay(&mut self, done: usize) {
-        for (offset, record) in self
-            .records
-            .iter()
-            .enumerate()
-            .take(done)
-            .skip(self.committed)
-        {
+        for (offset, record) in self.records.iter().enumerate().take(done).skip(self.committed) {
             self.store.apply(&record.borrowed(offset));
         }
     }
@@ -192,43 +167,21 @@ impl<'a> Run<'a> {
 
 fn any_value() -> impl Strategy<Value = String> {
     let messy = prop::sample::select(vec![
-        "null", "\"\"", "\"x\"", "true", "1e999", "[]", "-0.0", "0.1", "1e308", "-1e308", "5e-324",
-        "\"nan\"", "1e-30",
+        "null", "\"\"", "\"x\"", "true", "1e999", "[]", "-0.0", "0.1", "1e308", "-1e308", "5e-324", "\"nan\"", "1e-30",
     ]);
     prop_oneof![3 => (-500..500i32).prop_map(|value| format!("{}", f64::from(value) / 10.0)), 1 => messy.prop_map(str::to_owned)]
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
-    let good = (
-        0..4u8,
-        -200..600i64,
-        any_value(),
-        any_value(),
-        any::<bool>(),
-    )
-        .prop_map(|(device, minute, a, b, has_b)| {
+    let good =
+        (0..4u8, -200..600i64, any_value(), any_value(), any::<bool>()).prop_map(|(device, minute, a, b, has_b)| {
             let time_ms = BASE_MS + minute * MINUTE_MS;
-            let b = if has_b {
-                format!(",\"b\":{b}")
-            } else {
-                String::new()
-            };
+            let b = if has_b { format!(",\"b\":{b}") } else { String::new() };
             let value = format!("{{\"device_id\":\"d{device}\",\"ts\":{time_ms},\"a\":{a}{b}}}");
-            Record {
-                timestamp_ms: BASE_MS + minute / 2 * MINUTE_MS,
-                value: Some(value),
-            }
+            Record { timestamp_ms: BASE_MS + minute / 2 * MINUTE_MS, value: Some(value) }
         });
-    let bad = prop::sample::select(vec![
-        None,
-        Some("{"),
-        Some("{}"),
-        Some("{\"device_id\":\"d0\",\"ts\":9e30}"),
-    ])
-    .prop_map(|value| Record {
-        timestamp_ms: -1,
-        value: value.map(str::to_owned),
-    });
+    let bad = prop::sample::select(vec![None, Some("{"), Some("{}"), Some("{\"device_id\":\"d0\",\"ts\":9e30}")])
+        .prop_map(|value| Record { timestamp_ms: -1, value: value.map(str::to_owned) });
     prop_oneof![8 => good, 1 => bad]
 }
 
@@ -240,13 +193,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_rules() -> impl Strategy<Value = Arc<Semantics>> {
-    let windows = prop::sample::select(vec![
-        ("1h", "0s"),
-        ("1h", "30m"),
-        ("10m", "2h"),
-        ("7m", "0s"),
-        ("1d", "1h"),
-    ]);
+    let windows = prop::sample::select(vec![("1h", "0s"), ("1h", "30m"), ("10m", "2h"), ("7m", "0s"), ("1d", "1h")]);
     (windows, any::<bool>()).prop_map(|((size, grace), changes)| {
         let emit = if changes { "changes" } else { "final" };
         semantics(&format!(

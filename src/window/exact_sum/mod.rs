@@ -30,10 +30,7 @@ enum Form {
 }
 
 impl ExactSum {
-    pub(crate) const ZERO: ExactSum = ExactSum(Form::Small {
-        base: 0,
-        limbs: [0; SMALL_LIMBS],
-    });
+    pub(crate) const ZERO: ExactSum = ExactSum(Form::Small { base: 0, limbs: [0; SMALL_LIMBS] });
 
     /// Adds a finite double.
     pub(crate) fn add(&mut self, value: f64) {
@@ -84,11 +81,7 @@ impl ExactSum {
         }
         let remainder = divide(&mut limbs, divisor.max(1));
         let size = round(&limbs, remainder, divisor.max(1))?;
-        Some(if is_negative && size > 0.0 {
-            -size
-        } else {
-            size
-        })
+        Some(if is_negative && size > 0.0 { -size } else { size })
     }
 
     /// Calls the function with the canonical bytes: those of the two's complement, least first, without the zeros at
@@ -116,14 +109,10 @@ impl ExactSum {
         let is_negative = last & 0x80 != 0;
         let mut all = [if is_negative { 0xFF } else { 0 }; BYTES_MAX];
         all.get_mut(..zeros)?.fill(0);
-        all.get_mut(zeros..zeros.checked_add(bytes.len())?)?
-            .copy_from_slice(bytes);
+        all.get_mut(zeros..zeros.checked_add(bytes.len())?)?.copy_from_slice(bytes);
         let mut limbs = [0; LIMBS];
         for (limb, bytes) in limbs.iter_mut().zip(all.chunks_exact(8)) {
-            *limb = bytes
-                .iter()
-                .rev()
-                .fold(0, |limb, byte| limb << 8 | u64::from(*byte));
+            *limb = bytes.iter().rev().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
         }
         let sum = Self::from_limbs(&limbs);
         let is_canonical = sum.with_canonical(|own_zeros, own| own_zeros == zeros && own == bytes);
@@ -155,9 +144,7 @@ impl ExactSum {
         let spare = (lowest + SMALL_LIMBS).checked_sub(used.max(lowest + 1));
         let base = lowest.saturating_sub(usize::from(spare.is_some_and(|spare| spare > 1)));
         let base = base.min(LIMBS - SMALL_LIMBS);
-        let limbs = all
-            .get(base..base + SMALL_LIMBS)
-            .and_then(|limbs| <[u64; SMALL_LIMBS]>::try_from(limbs).ok());
+        let limbs = all.get(base..base + SMALL_LIMBS).and_then(|limbs| <[u64; SMALL_LIMBS]>::try_from(limbs).ok());
         match (spare, limbs, u8::try_from(base)) {
             (Some(_), Some(limbs), Ok(base)) => Self(Form::Small { base, limbs }),
             _ => Self(Form::Large(Box::new(*all))),
@@ -184,22 +171,10 @@ impl Part {
         let bits = value.to_bits();
         let (exponent, fraction) = (bits >> 52 & 0x7FF, bits & ((1 << 52) - 1));
         // Source: IEEE 754, binary64. Subnormals have the exponent of the smallest normals and no leading one.
-        let (shift, mantissa) = if exponent == 0 {
-            (0, fraction)
-        } else {
-            (exponent - 1, fraction | 1 << 52)
-        };
+        let (shift, mantissa) = if exponent == 0 { (0, fraction) } else { (exponent - 1, fraction | 1 << 52) };
         let wide = u128::from(mantissa) << (shift % 64);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the halves of 128 bits, and a number below 32"
-        )]
-        Self {
-            is_negative: bits >> 63 != 0,
-            limb: (shift / 64) as usize,
-            low: wide as u64,
-            high: (wide >> 64) as u64,
-        }
+        #[allow(clippy::cast_possible_truncation, reason = "the halves of 128 bits, and a number below 32")]
+        Self { is_negative: bits >> 63 != 0, limb: (shift / 64) as usize, low: wide as u64, high: (wide >> 64) as u64 }
     }
 
     /// Adds it at the limb; false when the sum does not fit, which the limbs then do not hold.
@@ -254,10 +229,7 @@ fn divide(limbs: &mut [u64], divisor: u64) -> u64 {
     let mut remainder = 0;
     for limb in limbs.iter_mut().rev() {
         let dividend = u128::from(remainder) << 64 | u128::from(*limb);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the remainder is below the divisor, so the quotient fits"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "the remainder is below the divisor, so the quotient fits")]
         {
             *limb = (dividend / u128::from(divisor)) as u64;
             remainder = (dividend % u128::from(divisor)) as u64;
@@ -268,9 +240,10 @@ fn divide(limbs: &mut [u64], divisor: u64) -> u64 {
 
 /// The nearest double of limbs + remainder / divisor units; None when it is beyond the doubles.
 fn round(limbs: &[u64], remainder: u64, divisor: u64) -> Option<f64> {
-    let bits = limbs.iter().rposition(|limb| *limb != 0).map_or(0, |top| {
-        (top + 1) * 64 - usize::try_from(limbs[top].leading_zeros()).unwrap_or(0)
-    });
+    let bits = limbs
+        .iter()
+        .rposition(|limb| *limb != 0)
+        .map_or(0, |top| (top + 1) * 64 - usize::try_from(limbs[top].leading_zeros()).unwrap_or(0));
     let shift = bits.saturating_sub(53);
     let mut mantissa = bits_from(limbs, shift);
     // What is cut off, compared with half a unit in the last place.
@@ -302,18 +275,12 @@ fn bits_from(limbs: &[u64], position: usize) -> u64 {
     let (limb, shift) = (position / 64, position % 64);
     let limb_at = |index| limbs.get(index).copied().unwrap_or(0);
     let low = limb_at(limb) >> shift;
-    if shift == 0 {
-        low
-    } else {
-        low | limb_at(limb + 1) << (64 - shift)
-    }
+    if shift == 0 { low } else { low | limb_at(limb + 1) << (64 - shift) }
 }
 
 fn is_zero_below(limbs: &[u64], position: usize) -> bool {
     let (whole, rest) = (position / 64, position % 64);
-    let is_rest_zero = limbs
-        .get(whole)
-        .is_none_or(|limb| limb & ((1 << rest) - 1) == 0);
+    let is_rest_zero = limbs.get(whole).is_none_or(|limb| limb & ((1 << rest) - 1) == 0);
     is_rest_zero && limbs.iter().take(whole).all(|limb| *limb == 0)
 }
 

@@ -22,20 +22,11 @@ struct Slow {
 impl Slow {
     fn add(&mut self, value: f64) {
         let size = value.abs();
-        let side = if value < 0.0 {
-            &mut self.negative
-        } else {
-            &mut self.positive
-        };
+        let side = if value < 0.0 { &mut self.negative } else { &mut self.positive };
         side.resize(90, 0);
         // Bit by bit: whether the size has the bit 2^(position - 1074).
         let exponent = i32::try_from(size.to_bits() >> 52).expect("small").max(1) - 1;
-        let mantissa = (size.to_bits() & ((1 << 52) - 1))
-            | if size.to_bits() >> 52 == 0 {
-                0
-            } else {
-                1 << 52
-            };
+        let mantissa = (size.to_bits() & ((1 << 52) - 1)) | if size.to_bits() >> 52 == 0 { 0 } else { 1 << 52 };
         for bit in (0..53).filter(|bit| mantissa >> bit & 1 == 1) {
             let mut position = usize::try_from(exponent + bit).expect("positive");
             while side[position / 32] >> (position % 32) & 1 == 1 {
@@ -85,19 +76,15 @@ fn is_nearest(values: &[f64], divisor: u64, found: Option<f64>) -> bool {
     };
     let is_even = found.to_bits() & 1 == 0;
     let (below, above) = (found.next_down(), found.next_up());
-    let is_above_lower = !below.is_finite()
-        || against(below, found).is_gt()
-        || (is_even && against(below, found).is_eq());
-    let is_below_upper = !above.is_finite()
-        || against(found, above).is_lt()
-        || (is_even && against(found, above).is_eq());
+    let is_above_lower =
+        !below.is_finite() || against(below, found).is_gt() || (is_even && against(below, found).is_eq());
+    let is_below_upper =
+        !above.is_finite() || against(found, above).is_lt() || (is_even && against(found, above).is_eq());
     is_above_lower && is_below_upper && found.to_bits() != (-0.0f64).to_bits()
 }
 
 fn any_double() -> impl Strategy<Value = f64> {
-    let bits = any::<u64>()
-        .prop_map(f64::from_bits)
-        .prop_filter("finite", |value| value.is_finite());
+    let bits = any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |value| value.is_finite());
     let special = prop::sample::select(vec![
         0.0,
         1.0,
@@ -119,12 +106,7 @@ fn any_double() -> impl Strategy<Value = f64> {
         1e16,
         -1e16,
     ]);
-    prop_oneof![
-        bits,
-        special,
-        -1e6..1e6f64,
-        (-1000..1000i32).prop_map(|value| f64::from(value) / 10.0)
-    ]
+    prop_oneof![bits, special, -1e6..1e6f64, (-1000..1000i32).prop_map(|value| f64::from(value) / 10.0)]
 }
 
 #[test]
@@ -140,18 +122,9 @@ fn sums_are_exact() {
         (vec![f64::MAX, f64::MAX, -f64::MAX], Some(f64::MAX)),
         (vec![-f64::MAX, -f64::MAX], None),
         (vec![f64::MAX, f64::MAX, 2e292], None), // rounding up once carried into the sign
-        (
-            vec![9_007_199_254_740_992.0, 1.0],
-            Some(9_007_199_254_740_992.0),
-        ),
-        (
-            vec![9_007_199_254_740_992.0, 1.0, 5e-324],
-            Some(9_007_199_254_740_994.0),
-        ),
-        (
-            vec![9_007_199_254_740_994.0, 1.0],
-            Some(9_007_199_254_740_996.0),
-        ),
+        (vec![9_007_199_254_740_992.0, 1.0], Some(9_007_199_254_740_992.0)),
+        (vec![9_007_199_254_740_992.0, 1.0, 5e-324], Some(9_007_199_254_740_994.0)),
+        (vec![9_007_199_254_740_994.0, 1.0], Some(9_007_199_254_740_996.0)),
     ] {
         assert_eq!(sum_of(&values).rounded(1), wanted, "{values:?}");
     }
@@ -185,11 +158,7 @@ fn canonical_bytes_are_golden() {
         (vec![32.0], 134, vec![0x80, 0]),
         (vec![-32.0], 134, vec![0x80]),
         (vec![64.0], 135, vec![1]),
-        (
-            vec![0.1],
-            127,
-            vec![0x68, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66],
-        ),
+        (vec![0.1], 127, vec![0x68, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66]),
     ] {
         assert_eq!(bytes_of(&sum_of(&values)), (zeros, bytes), "{values:?}");
     }
@@ -197,9 +166,7 @@ fn canonical_bytes_are_golden() {
 
 #[test]
 fn readings_of_a_sensor_stay_in_the_small_form() {
-    let values: Vec<f64> = (0..100_000)
-        .map(|index| f64::from(index % 977) / 10.0 - 40.0)
-        .collect();
+    let values: Vec<f64> = (0..100_000).map(|index| f64::from(index % 977) / 10.0 - 40.0).collect();
     assert!(matches!(sum_of(&values).0, Form::Small { .. }));
 }
 
@@ -215,10 +182,7 @@ fn bytes_that_are_not_canonical_are_refused() {
         (279, &[1, 1]),
         (usize::MAX, &[1]),
     ] {
-        assert!(
-            ExactSum::from_canonical(zeros, bytes).is_none(),
-            "{zeros} {bytes:?}"
-        );
+        assert!(ExactSum::from_canonical(zeros, bytes).is_none(), "{zeros} {bytes:?}");
     }
     assert!(ExactSum::from_canonical(279, &[1]).is_some());
 }

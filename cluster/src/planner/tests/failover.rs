@@ -9,15 +9,9 @@ fn all_partitions_of_a_dead_node_are_ordered_in_one_plan_with_higher_epochs() {
     assert_eq!(given.len(), 4);
     for order in &given {
         let entry = &world.state.partitions[&order.partition];
-        assert_eq!(
-            (entry.active, order.reason),
-            (Some(NodeId(2)), Reason::ProcessDead)
-        );
+        assert_eq!((entry.active, order.reason), (Some(NodeId(2)), Reason::ProcessDead));
         assert!(order.epoch > entry.epoch && entry.standbys.contains(&order.target));
-        assert!(
-            order.standbys.contains(&NodeId(2)),
-            "it stands by again when it returns"
-        );
+        assert!(order.standbys.contains(&NodeId(2)), "it stands by again when it returns");
         assert!((order.phases_ms.detect - 2.0).abs() < 0.001);
     }
     world.commit(plan);
@@ -52,33 +46,14 @@ fn each_reason_keeps_a_candidate_out() {
     type Spoil = fn(&mut World, u64);
     let table: [(&str, Spoil); 10] = [
         ("dead", |w, id| w.die(id, Cause::ProcessDead)),
-        ("suspect", |w, id| {
-            w.nodes.get_mut(&NodeId(id)).unwrap().liveness = Liveness::Suspect
-        }),
+        ("suspect", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().liveness = Liveness::Suspect),
         ("restoring", |w, id| w.replica(id, 0).role = Role::Restoring),
-        ("divergent", |w, id| {
-            w.replica(id, 0).digest_equal = Some(false)
-        }),
-        ("draining", |w, id| {
-            w.state.nodes.get_mut(&NodeId(id)).unwrap().draining = true
-        }),
-        ("stopping", |w, id| {
-            w.nodes.get_mut(&NodeId(id)).unwrap().report.stopping = true
-        }),
-        ("nofailover", |w, id| {
-            w.nodes.get_mut(&NodeId(id)).unwrap().nofailover = true
-        }),
-        ("semantics_differ", |w, id| {
-            w.nodes.get_mut(&NodeId(id)).unwrap().report.semantics_hash = 8
-        }),
-        ("no_replica", |w, id| {
-            w.nodes
-                .get_mut(&NodeId(id))
-                .unwrap()
-                .report
-                .replicas
-                .clear()
-        }),
+        ("divergent", |w, id| w.replica(id, 0).digest_equal = Some(false)),
+        ("draining", |w, id| w.state.nodes.get_mut(&NodeId(id)).unwrap().draining = true),
+        ("stopping", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().report.stopping = true),
+        ("nofailover", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().nofailover = true),
+        ("semantics_differ", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().report.semantics_hash = 8),
+        ("no_replica", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().report.replicas.clear()),
         ("overtaken", |w, id| w.replica(id, 0).role = Role::Active),
     ];
     for (reason, spoil) in table {
@@ -91,11 +66,7 @@ fn each_reason_keeps_a_candidate_out() {
         assert!(orders(&plan).is_empty(), "{reason}");
         assert_eq!(plan.withheld.len(), 1, "{reason}");
         assert_eq!(plan.withheld[0].reason, "no_candidate");
-        assert!(
-            reasons(&plan.withheld[0].candidates).contains(&(other, reason)),
-            "{reason}: {:?}",
-            plan.withheld
-        );
+        assert!(reasons(&plan.withheld[0].candidates).contains(&(other, reason)), "{reason}: {:?}", plan.withheld);
     }
 }
 
@@ -116,14 +87,7 @@ fn a_new_process_never_resumes_as_active() {
     assert_ne!(given[0].target, NodeId(2));
     assert_eq!(given[0].reason, Reason::ProcessDead);
     assert!(given[0].standbys.contains(&NodeId(2)));
-    assert!(plan.commands.iter().any(|c| matches!(
-        c,
-        Command::NodeUp {
-            node: NodeId(2),
-            incarnation: 1012,
-            ..
-        }
-    )));
+    assert!(plan.commands.iter().any(|c| matches!(c, Command::NodeUp { node: NodeId(2), incarnation: 1012, .. })));
 }
 
 #[test]
@@ -133,10 +97,7 @@ fn a_lonely_node_is_ordered_again_when_its_replica_is_restored() {
     assert_eq!(world.plan().withheld[0].reason, "no_candidate");
     world.replica(1, 0).role = Role::Standby;
     let plan = world.plan();
-    assert_eq!(
-        (orders(&plan)[0].target, orders(&plan)[0].target_incarnation),
-        (NodeId(1), 1011)
-    );
+    assert_eq!((orders(&plan)[0].target, orders(&plan)[0].target_incarnation), (NodeId(1), 1011));
 }
 
 #[test]
@@ -156,44 +117,23 @@ fn failovers_that_repeat_are_held_back_longer_and_longer() {
     for (before, proved, pause_s) in table {
         let mut world = World::settled(3, 1, 2);
         let wall = world.wall;
-        world
-            .state
-            .partitions
-            .get_mut(&PartitionId(0))
-            .unwrap()
-            .failovers = vec![wall; before];
+        world.state.partitions.get_mut(&PartitionId(0)).unwrap().failovers = vec![wall; before];
         let active = world.active(0);
-        world.die(
-            active,
-            if proved {
-                Cause::ProcessDead
-            } else {
-                Cause::Silent
-            },
-        );
+        world.die(active, if proved { Cause::ProcessDead } else { Cause::Silent });
         let case = format!("{before} before, proved {proved}");
         if pause_s > 0 {
             world.pass(Duration::from_millis(pause_s * 1000 - 1));
             let plan = world.plan();
             assert!(orders(&plan).is_empty(), "{case}");
             assert_eq!(plan.withheld[0].reason, "antiflap", "{case}");
-            assert_eq!(
-                plan.withheld[0].remaining,
-                Some(Duration::from_millis(1)),
-                "{case}"
-            );
+            assert_eq!(plan.withheld[0].remaining, Some(Duration::from_millis(1)), "{case}");
             world.pass(Duration::from_millis(1));
         }
         assert_eq!(orders(&world.plan()).len(), 1, "{case}");
     }
     let mut world = World::settled(3, 1, 2);
     let wall = world.wall;
-    world
-        .state
-        .partitions
-        .get_mut(&PartitionId(0))
-        .unwrap()
-        .failovers = vec![wall; 9];
+    world.state.partitions.get_mut(&PartitionId(0)).unwrap().failovers = vec![wall; 9];
     world.pass(world.settings.antiflap_window);
     let active = world.active(0);
     world.die(active, Cause::ProcessDead);
@@ -204,27 +144,11 @@ fn failovers_that_repeat_are_held_back_longer_and_longer() {
 fn a_failed_promotion_goes_to_the_next_candidate_and_only_then_to_the_same_after_a_pause() {
     let mut world = World::settled(3, 1, 2);
     let (first, epoch) = (world.active(0), world.entry(0).epoch);
-    world
-        .state
-        .partitions
-        .get_mut(&PartitionId(0))
-        .unwrap()
-        .stage = Stage::Ordered;
-    world.outcome(
-        PartitionId(0),
-        epoch,
-        PromotionResult::Failed {
-            error: "no broker".into(),
-        },
-    );
+    world.state.partitions.get_mut(&PartitionId(0)).unwrap().stage = Stage::Ordered;
+    world.outcome(PartitionId(0), epoch, PromotionResult::Failed { error: "no broker".into() });
     let mut plan = world.plan();
     assert!(orders(&plan).is_empty() || orders(&plan)[0].target != NodeId(first));
-    world
-        .state
-        .partitions
-        .get_mut(&PartitionId(0))
-        .unwrap()
-        .stage = Stage::Failed { at: world.wall };
+    world.state.partitions.get_mut(&PartitionId(0)).unwrap().stage = Stage::Failed { at: world.wall };
     plan = world.plan();
     assert_ne!(orders(&plan)[0].target, NodeId(first));
     assert_eq!(orders(&plan)[0].reason, Reason::PromotionFailed);
@@ -254,12 +178,7 @@ fn a_promotion_without_outcome_is_given_to_the_next_after_the_timeout() {
     let plan = world.plan();
     assert_eq!(orders(&plan)[0].target, NodeId(active));
     world.commit(plan);
-    let ended = world
-        .state
-        .history
-        .events
-        .iter()
-        .find(|e| e.to.node_id == NodeId(second));
+    let ended = world.state.history.events.iter().find(|e| e.to.node_id == NodeId(second));
     assert_eq!(ended.map(|e| e.result), Some(EventResult::Failed));
 }
 
@@ -267,30 +186,16 @@ fn a_promotion_without_outcome_is_given_to_the_next_after_the_timeout() {
 fn an_epoch_in_the_changelog_is_jumped_over_by_the_same_node() {
     let mut world = World::settled(3, 1, 1);
     let active = world.active(0);
-    let _ = world.state.apply(
-        99,
-        Command::EpochSeen {
-            partition: PartitionId(0),
-            seen: Epoch(41),
-        },
-        100,
-    );
+    let _ = world.state.apply(99, Command::EpochSeen { partition: PartitionId(0), seen: Epoch(41) }, 100);
     let plan = world.plan();
-    assert_eq!(
-        (orders(&plan)[0].target, orders(&plan)[0].epoch),
-        (NodeId(active), Epoch(42))
-    );
+    assert_eq!((orders(&plan)[0].target, orders(&plan)[0].epoch), (NodeId(active), Epoch(42)));
     world.commit(plan);
     world.confirm_all();
     assert!(world.plan().commands.is_empty());
     let other = world.entry(0).standbys[0].0;
     world.replica(other, 0).epoch = Epoch(77);
     world.die(active, Cause::ProcessDead);
-    assert_eq!(
-        orders(&world.plan())[0].epoch,
-        Epoch(78),
-        "also over what a replica has seen"
-    );
+    assert_eq!(orders(&world.plan())[0].epoch, Epoch(78), "also over what a replica has seen");
 }
 
 #[test]
@@ -299,8 +204,7 @@ fn a_stopping_node_hands_all_its_actives_over_at_once() {
     world.nodes.get_mut(&NodeId(3)).unwrap().report.stopping = true;
     let plan = world.plan();
     assert_eq!(orders(&plan).len(), 4);
-    let planned =
-        |o: &&OrderCommand| o.kind == EventKind::Switchover && o.reason == Reason::Shutdown;
+    let planned = |o: &&OrderCommand| o.kind == EventKind::Switchover && o.reason == Reason::Shutdown;
     assert!(orders(&plan).iter().all(planned));
     world.commit(plan);
     assert_eq!(world.loads()[2], 0);
@@ -311,10 +215,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 }
@@ -329,24 +230,13 @@ fn whatever_dies_and_returns_orders_go_to_live_standbys_with_growing_epochs() {
             let case = format!("seed {seed}, step {step}");
             let id = 1 + dice.roll(nodes);
             match dice.roll(4) {
-                0 if id != 1 => world.die(
-                    id,
-                    if dice.roll(2) == 0 {
-                        Cause::Silent
-                    } else {
-                        Cause::ProcessDead
-                    },
-                ),
+                0 if id != 1 => world.die(id, if dice.roll(2) == 0 { Cause::Silent } else { Cause::ProcessDead }),
                 1 if id != 1 => world.restart(id),
-                2 => world
-                    .nodes
-                    .values_mut()
-                    .flat_map(|n| &mut n.report.replicas)
-                    .for_each(|r| {
-                        if r.role == Role::Restoring {
-                            r.role = Role::Standby;
-                        }
-                    }),
+                2 => world.nodes.values_mut().flat_map(|n| &mut n.report.replicas).for_each(|r| {
+                    if r.role == Role::Restoring {
+                        r.role = Role::Standby;
+                    }
+                }),
                 _ => world.confirm_all(),
             }
             let plan = world.plan();
@@ -371,10 +261,7 @@ fn whatever_dies_and_returns_orders_go_to_live_standbys_with_growing_epochs() {
 fn a_drained_node_hands_over_a_few_at_a_time() {
     let mut world = World::settled(3, 12, 1);
     let node = NodeId(3);
-    let drain = Command::Draining {
-        node,
-        draining: true,
-    };
+    let drain = Command::Draining { node, draining: true };
     let _ = world.state.apply(50, drain, 100);
     let mut rounds = 0;
     while world.loads()[2] > 0 {
@@ -387,10 +274,7 @@ fn a_drained_node_hands_over_a_few_at_a_time() {
                 p.stage = Stage::Ordered;
             }
         });
-        assert!(
-            orders(&world.plan()).is_empty(),
-            "not before these are done"
-        );
+        assert!(orders(&world.plan()).is_empty(), "not before these are done");
         world.confirm_all();
         for entry in world.state.partitions.values_mut() {
             entry.stage = Stage::Confirmed;

@@ -54,26 +54,14 @@ impl World {
             zone: String::new(),
             store_uuid: format!("disk-{id}"),
         };
-        let form = Command::Form {
-            cluster_id: "x".into(),
-            nodes: (1..=nodes).map(new).collect(),
-        };
+        let form = Command::Form { cluster_id: "x".into(), nodes: (1..=nodes).map(new).collect() };
         let _ = world.state.apply(1, form, 100);
         for id in 1..=nodes {
-            let report = NodeReport {
-                partitions_of_input: Some(partitions),
-                semantics_hash: 7,
-                ..NodeReport::default()
-            };
-            world.nodes.insert(
-                NodeId(id),
-                Sim {
-                    liveness: Liveness::Live,
-                    incarnation: 10 + id,
-                    report,
-                    ..Sim::default()
-                },
-            );
+            let report =
+                NodeReport { partitions_of_input: Some(partitions), semantics_hash: 7, ..NodeReport::default() };
+            world
+                .nodes
+                .insert(NodeId(id), Sim { liveness: Liveness::Live, incarnation: 10 + id, report, ..Sim::default() });
         }
         world
     }
@@ -105,11 +93,7 @@ impl World {
             me: NodeId(1),
             leader_since: Duration::from_secs(1),
             calm_since: self.calm,
-            partitions_of_input: self
-                .nodes
-                .values()
-                .filter_map(|n| n.report.partitions_of_input)
-                .max(),
+            partitions_of_input: self.nodes.values().filter_map(|n| n.report.partitions_of_input).max(),
             standbys: self.standbys,
             promote_retry_after: self.settings.promote_retry_after,
             nodes: nodes.collect(),
@@ -123,17 +107,11 @@ impl World {
         self.index += 1;
         for command in plan.commands {
             for event in self.state.apply(self.index, command, 10_000) {
-                assert!(
-                    !matches!(event, crate::state::Event::Ignored(_)),
-                    "{event:?}"
-                );
+                assert!(!matches!(event, crate::state::Event::Ignored(_)), "{event:?}");
             }
         }
         for (partition, entry) in &self.state.partitions {
-            let noted = self
-                .ordered_at
-                .entry(*partition)
-                .or_insert((entry.epoch, self.now));
+            let noted = self.ordered_at.entry(*partition).or_insert((entry.epoch, self.now));
             if noted.0 != entry.epoch {
                 *noted = (entry.epoch, self.now);
             }
@@ -149,8 +127,7 @@ impl World {
             }
             let mut replicas = Vec::new();
             for (partition, entry) in &self.state.partitions {
-                let active =
-                    entry.active == Some(*id) && entry.active_incarnation == sim.incarnation;
+                let active = entry.active == Some(*id) && entry.active_incarnation == sim.incarnation;
                 if !active && !entry.standbys.contains(id) && entry.active != Some(*id) {
                     continue;
                 }
@@ -171,12 +148,7 @@ impl World {
     }
 
     fn confirm_all(&mut self) {
-        let ordered: Vec<_> = self
-            .state
-            .partitions
-            .iter()
-            .map(|(p, e)| (*p, e.epoch))
-            .collect();
+        let ordered: Vec<_> = self.state.partitions.iter().map(|(p, e)| (*p, e.epoch)).collect();
         for (partition, epoch) in ordered {
             self.outcome(partition, epoch, PromotionResult::Ok);
         }
@@ -192,15 +164,7 @@ impl World {
             readings_replayed: 0,
         };
         self.index += 1;
-        let _ = self.state.apply(
-            self.index,
-            Command::Outcome {
-                outcome,
-                timing: None,
-                at: self.wall,
-            },
-            10_000,
-        );
+        let _ = self.state.apply(self.index, Command::Outcome { outcome, timing: None, at: self.wall }, 10_000);
     }
 
     fn settle(&mut self) {
@@ -223,17 +187,8 @@ impl World {
     fn die(&mut self, id: u64, cause: Cause) {
         let (now, sim) = (self.now, self.nodes.get_mut(&NodeId(id)).unwrap());
         sim.liveness = Liveness::Dead;
-        let (incarnation, last_sign) = (
-            sim.incarnation,
-            now.saturating_sub(Duration::from_millis(2)),
-        );
-        sim.verdict = Some(Verdict {
-            incarnation,
-            cause,
-            last_sign,
-            at: now,
-            evidence: Vec::new(),
-        });
+        let (incarnation, last_sign) = (sim.incarnation, now.saturating_sub(Duration::from_millis(2)));
+        sim.verdict = Some(Verdict { incarnation, cause, last_sign, at: now, evidence: Vec::new() });
     }
 
     /// A new process of the node; its replicas have to be restored first.
@@ -241,18 +196,12 @@ impl World {
         let sim = self.nodes.get_mut(&NodeId(id)).unwrap();
         sim.liveness = Liveness::Live;
         sim.incarnation += 1000;
-        sim.report
-            .replicas
-            .iter_mut()
-            .for_each(|r| r.role = Role::Restoring);
+        sim.report.replicas.iter_mut().for_each(|r| r.role = Role::Restoring);
     }
 
     fn replica(&mut self, id: u64, partition: u32) -> &mut ReplicaReport {
         let replicas = &mut self.nodes.get_mut(&NodeId(id)).unwrap().report.replicas;
-        replicas
-            .iter_mut()
-            .find(|r| r.partition == PartitionId(partition))
-            .unwrap()
+        replicas.iter_mut().find(|r| r.partition == PartitionId(partition)).unwrap()
     }
 
     fn entry(&self, partition: u32) -> &Partition {
@@ -264,13 +213,7 @@ impl World {
     }
 
     fn loads(&self) -> Vec<usize> {
-        let count = |id: &NodeId| {
-            self.state
-                .partitions
-                .values()
-                .filter(|p| p.active == Some(*id))
-                .count()
-        };
+        let count = |id: &NodeId| self.state.partitions.values().filter(|p| p.active == Some(*id)).count();
         self.nodes.keys().map(count).collect()
     }
 }
@@ -293,21 +236,9 @@ fn replica(partition: PartitionId) -> ReplicaReport {
 }
 
 fn orders(plan: &Plan) -> Vec<&OrderCommand> {
-    plan.commands
-        .iter()
-        .filter_map(|c| {
-            if let Command::Order(o) = c {
-                Some(&**o)
-            } else {
-                None
-            }
-        })
-        .collect()
+    plan.commands.iter().filter_map(|c| if let Command::Order(o) = c { Some(&**o) } else { None }).collect()
 }
 
 fn reasons(passed: &[PassedOver]) -> Vec<(u64, &'static str)> {
-    passed
-        .iter()
-        .map(|p| (p.node_id.0, p.reason.name()))
-        .collect()
+    passed.iter().map(|p| (p.node_id.0, p.reason.name())).collect()
 }

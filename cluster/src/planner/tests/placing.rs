@@ -2,17 +2,13 @@ use super::*;
 
 #[test]
 fn the_first_placement_spreads_actives_and_standbys() {
-    for (nodes, partitions, standbys) in [(1, 4, 1), (3, 6, 1), (3, 12, 2), (5, 100, 2), (7, 3, 1)]
-    {
+    for (nodes, partitions, standbys) in [(1, 4, 1), (3, 6, 1), (3, 12, 2), (5, 100, 2), (7, 3, 1)] {
         let world = World::settled(nodes, partitions, standbys);
         let loads = world.loads();
         let (most, fewest) = (loads.iter().max().unwrap(), loads.iter().min().unwrap());
         assert!(most - fewest <= 1, "{loads:?}");
         for entry in world.state.partitions.values() {
-            assert_eq!(
-                entry.standbys.len() as u64,
-                u64::from(standbys).min(nodes - 1)
-            );
+            assert_eq!(entry.standbys.len() as u64, u64::from(standbys).min(nodes - 1));
             assert!(!entry.standbys.contains(&entry.active.unwrap()));
         }
     }
@@ -29,13 +25,7 @@ fn the_first_placement_waits_for_missing_nodes_but_not_for_ever() {
     let mut world = World::new(3, 3, 1);
     world.nodes.get_mut(&NodeId(3)).unwrap().liveness = Liveness::Unknown;
     world.now = Duration::from_millis(1_500);
-    assert!(
-        world
-            .plan()
-            .commands
-            .iter()
-            .all(|c| !matches!(c, Command::CreatePartitions { .. }))
-    );
+    assert!(world.plan().commands.iter().all(|c| !matches!(c, Command::CreatePartitions { .. })));
     world.now = Duration::from_secs(10);
     world.settle();
     assert_eq!(world.loads(), [1, 2, 0]);
@@ -49,11 +39,7 @@ fn standbys_are_placed_in_another_zone_than_the_active_where_there_is_one() {
     }
     world.settle();
     for entry in world.state.partitions.values() {
-        assert_ne!(
-            entry.active.unwrap().0 <= 2,
-            entry.standbys[0].0 <= 2,
-            "{entry:?}"
-        );
+        assert_ne!(entry.active.unwrap().0 <= 2, entry.standbys[0].0 <= 2, "{entry:?}");
     }
 }
 
@@ -67,14 +53,7 @@ fn a_spare_node_becomes_standby_at_once_and_the_surplus_is_dropped_when_all_is_c
         assert_eq!(live, 1, "{entry:?}");
     }
     world.restart(2);
-    world
-        .nodes
-        .get_mut(&NodeId(2))
-        .unwrap()
-        .report
-        .replicas
-        .iter_mut()
-        .for_each(|r| r.role = Role::Standby);
+    world.nodes.get_mut(&NodeId(2)).unwrap().report.replicas.iter_mut().for_each(|r| r.role = Role::Standby);
     world.settle();
     world.pass(world.settings.rebalance_after);
     for _ in 0..30 {
@@ -82,15 +61,7 @@ fn a_spare_node_becomes_standby_at_once_and_the_surplus_is_dropped_when_all_is_c
         world.commit(plan);
         world.confirm_all();
     }
-    assert!(
-        world
-            .state
-            .partitions
-            .values()
-            .all(|p| p.standbys.len() == 1),
-        "{:?}",
-        world.state.partitions
-    );
+    assert!(world.state.partitions.values().all(|p| p.standbys.len() == 1), "{:?}", world.state.partitions);
     assert_eq!(world.loads(), [1, 1, 1], "and actives are spread again");
 }
 
@@ -100,41 +71,19 @@ fn actives_move_one_at_a_time_and_only_to_a_warm_standby_when_all_is_calm() {
     world.die(2, Cause::ProcessDead);
     world.settle();
     world.restart(2);
-    world
-        .nodes
-        .get_mut(&NodeId(2))
-        .unwrap()
-        .report
-        .replicas
-        .iter_mut()
-        .for_each(|r| r.role = Role::Restoring);
+    world.nodes.get_mut(&NodeId(2)).unwrap().report.replicas.iter_mut().for_each(|r| r.role = Role::Restoring);
     world.settle();
     world.pass(world.settings.rebalance_after);
     assert!(orders(&world.plan()).is_empty(), "nothing is warm");
-    world
-        .nodes
-        .get_mut(&NodeId(2))
-        .unwrap()
-        .report
-        .replicas
-        .iter_mut()
-        .for_each(|r| r.role = Role::Standby);
+    world.nodes.get_mut(&NodeId(2)).unwrap().report.replicas.iter_mut().for_each(|r| r.role = Role::Standby);
     world.calm = world.now;
     assert!(orders(&world.plan()).is_empty(), "not calm");
     world.pass(world.settings.rebalance_after);
     let plan = world.plan();
     assert_eq!(orders(&plan).len(), 1);
-    assert_eq!(
-        (orders(&plan)[0].reason, orders(&plan)[0].target),
-        (Reason::Rebalance, NodeId(2))
-    );
+    assert_eq!((orders(&plan)[0].reason, orders(&plan)[0].target), (Reason::Rebalance, NodeId(2)));
     world.commit(plan);
-    let entry = world
-        .state
-        .partitions
-        .values_mut()
-        .find(|p| p.active == Some(NodeId(2)))
-        .unwrap();
+    let entry = world.state.partitions.values_mut().find(|p| p.active == Some(NodeId(2))).unwrap();
     entry.stage = Stage::Ordered;
     assert!(orders(&world.plan()).is_empty(), "one at a time");
 }
@@ -145,27 +94,14 @@ fn a_witness_holds_no_replica() {
     world.nodes.get_mut(&NodeId(2)).unwrap().witness = true;
     world.settle();
     assert_eq!(world.loads(), [3, 0, 3]);
-    assert!(
-        world
-            .state
-            .partitions
-            .values()
-            .all(|p| !p.standbys.contains(&NodeId(2)))
-    );
+    assert!(world.state.partitions.values().all(|p| !p.standbys.contains(&NodeId(2))));
 }
 
 #[test]
 fn a_changed_number_of_partitions_is_a_problem_and_changes_nothing() {
     let mut world = World::settled(3, 4, 1);
-    world
-        .nodes
-        .get_mut(&NodeId(1))
-        .unwrap()
-        .report
-        .partitions_of_input = Some(6);
+    world.nodes.get_mut(&NodeId(1)).unwrap().report.partitions_of_input = Some(6);
     let plan = world.plan();
     assert!(plan.commands.is_empty());
-    assert!(
-        plan.problems[0].contains("has 6 partitions") && plan.problems[0].contains("made for 4")
-    );
+    assert!(plan.problems[0].contains("has 6 partitions") && plan.problems[0].contains("made for 4"));
 }
