@@ -19,7 +19,7 @@ use super::{
 
 /// After the direct request a handle has nothing to wait for; where it sleeps all the same (1 in 100 with twelve at
 /// once), a second one is faster than its sleep.
-const INIT_AFTER_DIRECT: Duration = Duration::from_millis(150);
+const INIT_AFTER_DIRECT: Duration = Duration::from_millis(250);
 
 /// How to fence.
 pub(super) struct Fence<'a> {

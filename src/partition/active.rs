@@ -450,11 +450,10 @@ impl Running {
     fn hand_back(mut self, end: &End) {
         self.replica().stand_by();
         let role = if matches!(end, End::Fenced(_)) { Role::Fenced } else { Role::Restoring };
-        let partition = self.tenure.partition;
+        self.tenure.statuses.update(self.tenure.partition, |status| status.role = role);
         let standbys = self.tenure.standbys.clone();
         // The writer first: while it lives, a transaction of it may still be open.
         drop(self.writer);
         standbys.follow(self.owned);
-        self.tenure.statuses.update(partition, |status| status.role = role);
     }
 }

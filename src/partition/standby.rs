@@ -133,7 +133,8 @@ impl Link {
     /// Asks for a replica, to be given once it has applied everything up to an offset that may be set later.
     #[must_use]
     pub fn ask(&self, partition: PartitionId, until: &Arc<OnceLock<Offset>>) -> Receiver<Owned> {
-        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        // Without room: a replica leaves the thread only into the hands of somebody who waits for it.
+        let (reply, answer) = std::sync::mpsc::sync_channel(0);
         let _ = self.0.send(Command::HandOver { partition, until: Arc::clone(until), reply });
         answer
     }
