@@ -9,6 +9,7 @@ use std::{
 use hotspare_cluster::{Offset, PartitionId};
 use rdkafka::{
     ClientConfig,
+    config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _},
     producer::{BaseProducer, Producer as _},
 };
@@ -134,6 +135,8 @@ impl KafkaOptions {
             .set("enable.partition.eof", "true")
             .set("auto.offset.reset", "error")
             .set("isolation.level", "read_committed");
+        // Its lines would go to stderr past our log, because the batch call serves them itself.
+        config.set_log_level(RDKafkaLogLevel::Critical);
         let consumer: BaseConsumer<Context> = config.create_with_context(Context)?;
         Ok(consumer)
     }

@@ -171,12 +171,17 @@ impl KafkaWriter {
         }
     }
 
-    /// Commits, and asks again as long as the answer is that it may be asked again: only so does it become certain.
+    /// Commits, and asks again as long as the answer is that it may be asked again: only so does it become certain. After
+    /// twice the transaction timeout the broker has ended the transaction itself, and the log tells how.
     fn commit(&self) -> Result<(), CommitError> {
+        let begin = Instant::now();
         loop {
             match self.producer.commit_transaction(self.transaction_timeout) {
                 Ok(()) => return Ok(()),
                 Err(error) if classify(&error) == Class::Retriable => {
+                    if begin.elapsed() > 2 * self.transaction_timeout {
+                        return Err(CommitError::Fatal(format!("commit not answered: {error}")));
+                    }
                     tracing::warn!(partition = %self.partition, %error, "commit not answered, asking again");
                     std::thread::sleep(RETRY_GAP);
                 }
@@ -188,10 +193,15 @@ impl KafkaWriter {
     fn abort(&self) -> Result<(), CommitError> {
         self.producer.purge(PurgeConfig::default().queue().inflight());
         self.producer.poll(POLL);
+        let begin = Instant::now();
         loop {
             match self.producer.abort_transaction(ABORT_TIMEOUT) {
                 Ok(()) => return Ok(()),
-                Err(error) if classify(&error) == Class::Retriable => std::thread::sleep(RETRY_GAP),
+                Err(error)
+                    if classify(&error) == Class::Retriable && begin.elapsed() < 2 * self.transaction_timeout =>
+                {
+                    std::thread::sleep(RETRY_GAP);
+                }
                 Err(error) => {
                     return match self.broken(&error) {
                         CommitError::Fenced(text) => Err(CommitError::Fenced(text)),

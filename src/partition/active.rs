@@ -67,6 +67,15 @@ impl Control {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
+
+    fn finishing(&self) -> bool {
+        self.finish.load(Ordering::Acquire)
+    }
+
+    /// Whether what does not succeed need not be tried again.
+    fn ending(&self) -> bool {
+        self.stopped() || self.finishing()
+    }
 }
 
 /// The first commit of a tenure.
@@ -230,7 +239,7 @@ impl Tenure {
         loop {
             match attempt() {
                 Ok(done) => return Ok(done),
-                Err(_) if self.control.stopped() => return Err(End::Stopped),
+                Err(_) if self.control.ending() => return Err(End::Stopped),
                 Err(LogError::Unavailable(error)) if begin.elapsed() < self.rules.promote_timeout => {
                     tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
                     std::thread::sleep(RETRY_AFTER);
@@ -250,7 +259,7 @@ impl Tenure {
             if let Ok(owned) = answer.recv_timeout(POLL) {
                 return Ok(owned);
             }
-            if self.control.stopped() {
+            if self.control.ending() {
                 return Err(End::Stopped);
             }
             if begin.elapsed() > self.rules.promote_timeout {
@@ -287,7 +296,7 @@ impl Running {
             if self.tenure.control.stopped() {
                 return End::Stopped;
             }
-            if self.tenure.control.finish.load(Ordering::Acquire) {
+            if self.tenure.control.finishing() {
                 let pending = self.replica().pending().records > 0;
                 return if pending { self.commit().err().unwrap_or(End::Stopped) } else { End::Stopped };
             }
@@ -402,7 +411,7 @@ impl Running {
                     self.tenure
                         .statuses
                         .update(self.tenure.partition, |status| status.problem = Some(error.to_string()));
-                    if self.tenure.control.stopped() {
+                    if self.tenure.control.ending() {
                         return Err(End::Stopped);
                     }
                     std::thread::sleep(RETRY_AFTER);
