@@ -192,6 +192,41 @@ impl KafkaOptions {
     }
 }
 
+/// So often what is open is aborted before the promotion is tried anew.
+const SETTLE_TRIES: usize = 5;
+/// What a partition's writer writes to.
+const OURS: [Topic; 3] = [Topic::Changelog, Topic::Output, Topic::DeadLetters];
+
+impl KafkaLog {
+    /// Makes sure that no transaction of an earlier writer is left open, and tells where the changelog ends.
+    ///
+    /// A broker that stalled was seen to complete a fence without the abort marker of the open transaction: the records of
+    /// the dead active stood there undecided, and the first commit of its successor, which has the same producer id,
+    /// would have published them too, twice. So the ends are compared, and what is open is aborted.
+    fn settle(&self, writer: &mut KafkaWriter, direct: bool) -> Result<Offset, LogError> {
+        let aborted = |error: crate::log::CommitError| LogError::Unavailable(error.to_string());
+        if !direct {
+            // Without a way to see what is undecided, the abort is made in any case.
+            writer.abort_leftovers(&OURS).map_err(aborted)?;
+            return self.bounds(Topic::Changelog, writer.partition).map(|(_, end)| end);
+        }
+        let bootstrap = self.options.bootstrap()?;
+        let topics = OURS.map(|topic| self.options.topic(topic));
+        for _ in 0..SETTLE_TRIES {
+            let ends = wire::ends(&bootstrap, &topics, reader::number(writer.partition))
+                .map_err(|error| LogError::Unavailable(error.to_string()))?;
+            let open: Vec<_> =
+                OURS.iter().zip(&ends).filter(|(_, end)| end.stable < end.all).map(|(topic, _)| *topic).collect();
+            if open.is_empty() {
+                return Ok(Offset(ends[0].stable));
+            }
+            tracing::warn!(partition = %writer.partition, ?open, "the dead active's transaction is still open, aborting it");
+            writer.abort_leftovers(&open).map_err(aborted)?;
+        }
+        Err(LogError::Unavailable(format!("a transaction of partition {} stays open", writer.partition)))
+    }
+}
+
 impl Log for KafkaLog {
     fn reader(&self, topic: Topic, name: &str) -> Result<Box<dyn Reader>, LogError> {
         Ok(Box::new(self.options.reader(topic, name)?))
@@ -234,23 +269,13 @@ impl Log for KafkaLog {
             dead_letters: options.dead_letters.clone(),
         };
         let transaction_timeout = options.transaction_timeout;
-        let writer = Box::new(KafkaWriter { producer, partition, names, transaction_timeout });
-        Ok(Fenced { writer, method: if direct { "direct" } else { "hedged" } })
+        let mut writer = KafkaWriter { producer, partition, names, transaction_timeout };
+        let changelog_end = self.settle(&mut writer, direct)?;
+        Ok(Fenced { writer: Box::new(writer), changelog_end, method: if direct { "direct" } else { "hedged" } })
     }
 
     fn bounds(&self, topic: Topic, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
         reader::bounds(&self.queries, self.options.topic(topic), partition, self.options.operation_timeout)
-    }
-
-    fn changelog_end(&self, partition: PartitionId) -> Result<Offset, LogError> {
-        if self.options.speaks_plaintext() {
-            let (bootstrap, topic) = (self.options.bootstrap()?, &self.options.changelog);
-            match wire::last_stable_offset(&bootstrap, topic, reader::number(partition)) {
-                Ok(end) => return Ok(Offset(end)),
-                Err(error) => tracing::warn!(%partition, %error, "last stable offset not answered, asking another way"),
-            }
-        }
-        self.bounds(Topic::Changelog, partition).map(|(_, end)| end)
     }
 
     fn keep_warm(&self, partitions: &[PartitionId]) {

@@ -114,6 +114,8 @@ pub trait Writer: Send {
 pub struct Fenced {
     /// The only writer that can commit.
     pub writer: Box<dyn Writer>,
+    /// Last stable offset of the changelog partition; nobody but the writer can move it.
+    pub changelog_end: Offset,
     /// `direct` or `hedged`.
     pub method: &'static str,
 }
@@ -140,9 +142,6 @@ pub trait Log: Send + Sync {
 
     /// First offset and last stable offset of a partition of a topic.
     fn bounds(&self, topic: Topic, partition: PartitionId) -> Result<(Offset, Offset), LogError>;
-
-    /// Last stable offset of a changelog partition, as fast as it can be had: a promotion waits for it.
-    fn changelog_end(&self, partition: PartitionId) -> Result<Offset, LogError>;
 
     /// Keeps a connected handle ready for a partition that this node may have to take over, and drops those of others.
     fn keep_warm(&self, partitions: &[PartitionId]);

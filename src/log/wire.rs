@@ -178,32 +178,55 @@ fn find_coordinator(bootstrap: &str, id: &StrBytes) -> Result<Result<Connection,
     }
 }
 
-/// The last stable offset of a partition, asked of its leader: librdkafka may wait for its own metadata in steps of 100 ms.
-pub(super) fn last_stable_offset(bootstrap: &str, topic: &str, partition: i32) -> Result<i64, WireError> {
-    const LATEST: i64 = -1;
+/// Where a partition of a topic ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// For `read_committed` readers.
+    pub(super) stable: i64,
+    /// With what no transaction has decided yet.
+    pub(super) all: i64,
+}
+
+/// Where the partition of each topic ends, asked of its leader: librdkafka may wait for its own metadata in steps of 100 ms.
+pub(super) fn ends(bootstrap: &str, topics: &[&str], partition: i32) -> Result<Vec<End>, WireError> {
+    const READ_UNCOMMITTED: i8 = 0;
     const READ_COMMITTED: i8 = 1;
-    let mut connection = Connection::open_any(bootstrap)?;
-    let metadata = metadata_of(&mut connection, topic)?;
-    let leader = metadata
-        .topics
-        .iter()
-        .flat_map(|found| &found.partitions)
-        .find(|found| found.partition_index == partition && found.error_code == 0)
-        .map(|found| found.leader_id);
-    let broker = metadata.brokers.iter().find(|broker| Some(broker.node_id) == leader);
-    let Some(broker) = broker else {
-        return Err(WireError::Protocol(format!("partition {partition} of \"{topic}\" has no leader")));
-    };
-    let mut connection = Connection::open(&format!("{}:{}", &*broker.host, broker.port))?;
+    let metadata = metadata_of(&mut Connection::open_any(bootstrap)?, topics)?;
+    let mut leaders = std::collections::BTreeMap::new();
+    let mut ends = Vec::with_capacity(topics.len());
+    for topic in topics {
+        let address = leader_of(&metadata, topic, partition)
+            .ok_or_else(|| WireError::Protocol(format!("partition {partition} of \"{topic}\" has no leader")))?;
+        let connection = match leaders.entry(address) {
+            std::collections::btree_map::Entry::Occupied(open) => open.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => {
+                let connection = Connection::open(new.key())?;
+                new.insert(connection)
+            }
+        };
+        let all = end(connection, topic, partition, READ_UNCOMMITTED)?;
+        ends.push(End { all, stable: end(connection, topic, partition, READ_COMMITTED)? });
+    }
+    Ok(ends)
+}
+
+fn leader_of(metadata: &MetadataResponse, topic: &str, partition: i32) -> Option<String> {
+    let found = metadata.topics.iter().find(|found| found.name.as_ref().is_some_and(|name| &**name == topic))?;
+    let found = found.partitions.iter().find(|found| found.partition_index == partition && found.error_code == 0)?;
+    let broker = metadata.brokers.iter().find(|broker| broker.node_id == found.leader_id)?;
+    Some(format!("{}:{}", &*broker.host, broker.port))
+}
+
+fn end(connection: &mut Connection, topic: &str, partition: i32, isolation: i8) -> Result<i64, WireError> {
+    const LATEST: i64 = -1;
     let place = ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(LATEST);
     let asked = ListOffsetsTopic::default().with_name(topic_name(topic)).with_partitions(vec![place]);
     let request = ListOffsetsRequest::default()
         .with_replica_id((-1).into())
-        .with_isolation_level(READ_COMMITTED)
+        .with_isolation_level(isolation)
         .with_topics(vec![asked]);
     let answer: ListOffsetsResponse = connection.ask(2, &request)?;
-    let found = answer.topics.iter().flat_map(|found| &found.partitions).next();
-    match found {
+    match answer.topics.iter().flat_map(|found| &found.partitions).next() {
         Some(found) if found.error_code == 0 => Ok(found.offset),
         Some(found) => Err(WireError::Refused { what: "ListOffsets", code: found.error_code }),
         None => Err(WireError::Protocol("answer without the partition".to_owned())),
@@ -214,16 +237,17 @@ fn topic_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-fn metadata_of(connection: &mut Connection, topic: &str) -> Result<MetadataResponse, WireError> {
+fn metadata_of(connection: &mut Connection, topics: &[&str]) -> Result<MetadataResponse, WireError> {
+    let asked = |topic: &&str| MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
     let request = MetadataRequest::default()
-        .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(topic_name(topic)))]))
+        .with_topics(Some(topics.iter().map(asked).collect()))
         .with_allow_auto_topic_creation(false);
     connection.ask(10, &request)
 }
 
 /// The id of a topic, if it exists.
 pub(super) fn topic_id(bootstrap: &str, topic: &str) -> Result<Option<String>, WireError> {
-    let answer = metadata_of(&mut Connection::open_any(bootstrap)?, topic)?;
+    let answer = metadata_of(&mut Connection::open_any(bootstrap)?, &[topic])?;
     Ok(answer
         .topics
         .iter()

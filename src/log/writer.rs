@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use fail::fail_point;
 use hotspare_cluster::{Offset, PartitionId};
 use rdkafka::{
@@ -23,7 +24,8 @@ use super::{
     reader::number,
 };
 
-const POLL: Duration = Duration::from_millis(1);
+/// Between looks for acknowledgements. Sleeping, because rdkafka's own wait spins for what is left below a millisecond.
+const LOOK_AGAIN: Duration = Duration::from_micros(300);
 const RETRY_GAP: Duration = Duration::from_millis(5);
 const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -121,7 +123,7 @@ impl KafkaWriter {
                     if Instant::now() < deadline =>
                 {
                     record = back;
-                    self.producer.poll(POLL);
+                    self.look();
                 }
                 Err((error, _)) => return Err(self.refused(index, message, &error)),
             }
@@ -149,10 +151,17 @@ impl KafkaWriter {
         }
     }
 
+    fn look(&self) {
+        self.producer.poll(Duration::ZERO);
+        if self.producer.in_flight_count() > 0 {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     /// Waits for the broker's word on each message, because committing with messages in flight costs 100 ms.
     fn drain(&self, messages: &[Message], deadline: Instant) -> Result<(), CommitError> {
         while self.producer.in_flight_count() > 0 {
-            self.producer.poll(POLL);
+            self.look();
             if let Some((index, error)) = self.producer.context().failure() {
                 return Err(self.refused(index, &messages[index.min(messages.len() - 1)], &error));
             }
@@ -192,7 +201,7 @@ impl KafkaWriter {
 
     fn abort(&self) -> Result<(), CommitError> {
         self.producer.purge(PurgeConfig::default().queue().inflight());
-        self.producer.poll(POLL);
+        self.look();
         let begin = Instant::now();
         loop {
             match self.producer.abort_transaction(ABORT_TIMEOUT) {
@@ -210,6 +219,25 @@ impl KafkaWriter {
                 }
             }
         }
+    }
+
+    /// Ends what an earlier writer left open in these topics although the broker has fenced it: begins a transaction in
+    /// each and aborts it, for the abort counts for all of this writer's identity. Nothing of it is ever visible.
+    pub(super) fn abort_leftovers(&mut self, topics: &[Topic]) -> Result<(), CommitError> {
+        self.producer.context().reset();
+        self.producer.begin_transaction().map_err(|error| self.broken(&error))?;
+        let deadline = Instant::now() + self.transaction_timeout;
+        let message = |topic: &Topic| Message {
+            topic: *topic,
+            key: Some(Bytes::from_static(b"\xffaborted")),
+            value: Some(Bytes::new()),
+            headers: Vec::new(),
+        };
+        let messages: Vec<_> = topics.iter().map(message).collect();
+        let sent = messages.iter().enumerate().try_for_each(|(index, message)| self.send(index, message, deadline));
+        let drained = sent.and_then(|()| self.drain(&messages, deadline));
+        self.abort()?;
+        drained
     }
 
     fn write(&self, messages: &[Message]) -> Result<(), CommitError> {

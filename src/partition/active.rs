@@ -179,10 +179,9 @@ impl Tenure {
         if let Some(ahead) = ahead {
             input.assign(self.partition, ahead).map_err(|error| End::Failed(error.to_string()))?;
         }
-        let Fenced { writer, method } = self.persist(begin, || self.log.fence(self.partition))?;
+        let Fenced { writer, changelog_end: lso, method } = self.persist(begin, || self.log.fence(self.partition))?;
         fail_point!("after_fence");
         let fenced_at = Instant::now();
-        let lso = self.persist(begin, || self.log.changelog_end(self.partition))?;
         // Only this sets it.
         let _ = until.set(lso);
         fail_point!("between_fence_and_catch_up");
