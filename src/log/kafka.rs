@@ -169,11 +169,17 @@ impl KafkaOptions {
         Ok(KafkaReader::new(self.consumer(name)?, self.topic(topic).to_owned(), self.operation_timeout))
     }
 
-    fn warm(&self, partition: PartitionId) -> Result<Warm, LogError> {
+    /// A handle that is connected and knows its topics: on one that is not, `init_transactions` may sleep for 500 ms.
+    fn connected_producer(&self, partition: PartitionId) -> Result<writer::Client, LogError> {
         let producer = self.producer(partition)?;
         for topic in [&self.changelog, &self.output, &self.dead_letters] {
             producer.client().fetch_metadata(Some(topic), self.operation_timeout)?;
         }
+        Ok(producer)
+    }
+
+    fn warm(&self, partition: PartitionId) -> Result<Warm, LogError> {
+        let producer = self.connected_producer(partition)?;
         let mut input = self.reader(Topic::Input, &format!("input-{partition}"))?;
         input.warm_up(partition)?;
         Ok(Warm { producer: Some(producer), input: Some(input) })
@@ -192,6 +198,8 @@ impl KafkaOptions {
     }
 }
 
+/// Handles that are connected at a time.
+const WARM_AT_ONCE: usize = 8;
 /// So often what is open is aborted before the promotion is tried anew.
 const SETTLE_TRIES: usize = 5;
 /// What a partition's writer writes to.
@@ -260,7 +268,7 @@ impl Log for KafkaLog {
             partition,
             hedge_after: options.fence_hedge_after,
             within: options.operation_timeout,
-            new_handle: &|| options.producer(partition),
+            new_handle: &|| options.connected_producer(partition),
         };
         let producer = if direct { fence.direct(warm)? } else { fence.hedged(warm)? };
         let names = Names {
@@ -269,7 +277,7 @@ impl Log for KafkaLog {
             dead_letters: options.dead_letters.clone(),
         };
         let transaction_timeout = options.transaction_timeout;
-        let mut writer = KafkaWriter { producer, partition, names, transaction_timeout };
+        let mut writer = KafkaWriter { producer, partition, names, transaction_timeout, careful: None };
         let changelog_end = self.settle(&mut writer, direct)?;
         Ok(Fenced { writer: Box::new(writer), changelog_end, method: if direct { "direct" } else { "hedged" } })
     }
@@ -326,12 +334,15 @@ fn keep_warm(options: &KafkaOptions, pool: &Pool, wanted: &[PartitionId]) {
         missing.extend(wanted.iter().copied().filter(|partition| !pool.contains_key(partition)));
     }
     drop(unwanted);
-    for partition in missing {
-        match options.warm(partition) {
-            Ok(warm) => {
-                pool.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, warm);
+    // In parallel, a few at a time: each waits for answers most of its time.
+    for partitions in missing.chunks(WARM_AT_ONCE) {
+        std::thread::scope(|scope| {
+            for partition in partitions {
+                scope.spawn(move || match options.warm(*partition) {
+                    Ok(warm) => drop(pool.lock().unwrap_or_else(PoisonError::into_inner).insert(*partition, warm)),
+                    Err(error) => tracing::debug!(%partition, %error, "no warm handles yet"),
+                });
             }
-            Err(error) => tracing::debug!(%partition, %error, "no warm handles yet"),
-        }
+        });
     }
 }

@@ -6,6 +6,7 @@ use hotspare_cluster::{Offset, PartitionId};
 use rdkafka::{
     ClientContext, TopicPartitionList,
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext},
+    error::RDKafkaErrorCode,
 };
 
 use super::{Event, LogError, Reader, batch::Queue};
@@ -45,6 +46,8 @@ impl KafkaReader {
 
     /// Connects to the leader of the partition, without fetching anything.
     pub(super) fn warm_up(&mut self, partition: PartitionId) -> Result<(), LogError> {
+        // Else the client waits for its own metadata in steps of 100 ms.
+        self.consumer.fetch_metadata(Some(&self.topic), self.operation_timeout)?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, number(partition), rdkafka::Offset::End)?;
         self.consumer.assign(&list)?;
@@ -105,7 +108,15 @@ pub(super) fn bounds(
     partition: PartitionId,
     timeout: Duration,
 ) -> Result<(Offset, Offset), LogError> {
-    let (low, high) = consumer.fetch_watermarks(topic, number(partition), timeout)?;
+    let ask = || consumer.fetch_watermarks(topic, number(partition), timeout);
+    // Where a partition had no leader, the client remembers that for minutes and asks nobody: until it is told anew.
+    let (low, high) = ask().or_else(|error| match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::UnknownPartition) => {
+            consumer.fetch_metadata(Some(topic), timeout)?;
+            ask()
+        }
+        _ => Err(error),
+    })?;
     Ok((Offset(low), Offset(high)))
 }
 

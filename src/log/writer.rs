@@ -93,6 +93,8 @@ pub(super) struct KafkaWriter {
     pub(super) partition: PartitionId,
     pub(super) names: Names,
     pub(super) transaction_timeout: Duration,
+    /// A topic that refused a batch for its size, and how many messages go to it at a time since.
+    pub(super) careful: Option<(Topic, usize)>,
 }
 
 impl KafkaWriter {
@@ -213,8 +215,8 @@ impl KafkaWriter {
                 }
                 Err(error) => {
                     return match self.broken(&error) {
-                        CommitError::Fenced(text) => Err(CommitError::Fenced(text)),
-                        other => Err(CommitError::Fatal(other.to_string())),
+                        CommitError::Aborted(text) => Err(CommitError::Fatal(text)),
+                        other => Err(other),
                     };
                 }
             }
@@ -242,11 +244,21 @@ impl KafkaWriter {
 
     fn write(&self, messages: &[Message]) -> Result<(), CommitError> {
         let deadline = Instant::now() + self.transaction_timeout;
+        let mut together = 0;
         for (index, message) in messages.iter().enumerate() {
             if index == messages.len() / 2 {
                 fail_point!("mid_produce");
             }
             self.send(index, message, deadline)?;
+            if let Some((topic, most)) = self.careful
+                && topic == message.topic
+            {
+                together += 1;
+                if together == most {
+                    self.drain(messages, deadline)?;
+                    together = 0;
+                }
+            }
         }
         self.drain(messages, deadline)?;
         fail_point!("before_commit");
@@ -254,10 +266,33 @@ impl KafkaWriter {
         fail_point!("after_commit");
         Ok(())
     }
-}
 
-impl Writer for KafkaWriter {
-    fn transact(&mut self, messages: &[Message]) -> Result<Committed, CommitError> {
+    /// The client puts messages into batches, and the broker refuses a batch as a whole: whose size it is shows only
+    /// where each goes alone. True if the transaction is to be written again, with half as many at a time.
+    fn doubts(&mut self, error: &CommitError, messages: &[Message]) -> bool {
+        let CommitError::TooLarge { index, .. } = error else { return false };
+        let topic = messages[*index].topic;
+        let most = match self.careful {
+            Some((before, most)) if before == topic => most,
+            _ => messages.iter().filter(|message| message.topic == topic).count(),
+        };
+        // What the client refuses itself never got into a batch.
+        let is_alone = most <= 1 || self.producer.context().failure().is_none();
+        if !is_alone {
+            self.careful = Some((topic, most / 2));
+        }
+        !is_alone
+    }
+
+    /// Waits until nothing is in flight.
+    fn settle(&self) {
+        let deadline = Instant::now() + ABORT_TIMEOUT;
+        while self.producer.in_flight_count() > 0 && Instant::now() < deadline {
+            self.look();
+        }
+    }
+
+    fn attempt(&mut self, messages: &[Message]) -> Result<Committed, CommitError> {
         self.producer.context().reset();
         self.producer.begin_transaction().map_err(|error| match self.broken(&error) {
             CommitError::Aborted(text) => CommitError::Fatal(text),
@@ -271,8 +306,29 @@ impl Writer for KafkaWriter {
             }
             Err(error @ (CommitError::Fenced(_) | CommitError::Fatal(_))) => Err(error),
             Err(error) => {
+                if matches!(error, CommitError::TooLarge { .. }) && self.producer.context().failure().is_none() {
+                    // An abort before the broker was told of the transaction breaks the producer.
+                    self.settle();
+                }
                 self.abort()?;
+                // What is reported of the purged messages must not be taken for the next transaction's.
+                self.settle();
                 Err(error)
+            }
+        }
+    }
+}
+
+impl Writer for KafkaWriter {
+    fn transact(&mut self, messages: &[Message]) -> Result<Committed, CommitError> {
+        loop {
+            match self.attempt(messages) {
+                Ok(committed) => {
+                    self.careful = self.careful.map(|(topic, most)| (topic, most.saturating_mul(2)));
+                    return Ok(committed);
+                }
+                Err(error) if self.doubts(&error, messages) => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -4,7 +4,11 @@ mod kafka_watch;
 mod options;
 mod supervisor;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hotspare_cluster::{Cluster, NodeReport, Replicas, StartError};
 use tokio::{
@@ -26,6 +30,8 @@ use kafka_watch::KafkaWatch;
 use supervisor::{Parts, Supervisor};
 
 const TICK: Duration = Duration::from_millis(100);
+/// So long a node that ends waits at least for its last commits.
+const LAST_COMMIT: Duration = Duration::from_secs(1);
 
 /// Why a node ends with an error. The text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +148,7 @@ async fn work(
     let mut supervisor = None;
     let (end_work, work_ended) = watch::channel(false);
     if config.node.replicas {
+        health.set_topics(Some("the topics were not looked at yet".to_owned()));
         tokio::select! {
             usable = kafka_watch::usable_topics(config, health) => usable?,
             () = &mut asked_to_stop => return Ok(()),
@@ -152,16 +159,21 @@ async fn work(
     }
     asked_to_stop.await;
     tracing::info!("stopping: handing over");
+    let begin = Instant::now();
     health.set_stopping();
     let left = cluster.hand_over(config.node.shutdown_timeout.get()).await;
     if !left.actives_left.is_empty() {
         tracing::warn!(partitions = ?left.actives_left, "no other node could take these over");
     }
     end_work.send_replace(true);
-    if let Some(supervisor) = supervisor
-        && let Err(error) = supervisor.await
-    {
-        tracing::error!(%error, "supervisor ended badly");
+    if let Some(supervisor) = supervisor {
+        // A commit waits for Kafka as long as that takes, a node that ends does not.
+        let rest = config.node.shutdown_timeout.get().saturating_sub(begin.elapsed()).max(LAST_COMMIT);
+        match tokio::time::timeout(rest, supervisor).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "supervisor ended badly"),
+            Err(_) => tracing::warn!("kafka does not answer, ending without its word on the last transactions"),
+        }
     }
     tokio::time::sleep(config.node.shutdown_linger.get()).await;
     tracing::info!(took_ms = left.took.as_millis(), "stopped");

@@ -235,12 +235,17 @@ impl Tenure {
 
     /// Tries again while the broker does not answer and the promotion may still succeed.
     fn persist<T>(&self, begin: Instant, mut attempt: impl FnMut() -> Result<T, LogError>) -> Result<T, End> {
+        let mut said = String::new();
         loop {
             match attempt() {
                 Ok(done) => return Ok(done),
                 Err(_) if self.control.ending() => return Err(End::Stopped),
                 Err(LogError::Unavailable(error)) if begin.elapsed() < self.rules.promote_timeout => {
-                    tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
+                    // It is tried many times a second.
+                    if said != error {
+                        tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
+                        said = error;
+                    }
                     std::thread::sleep(RETRY_AFTER);
                 }
                 Err(error) => return Err(End::Failed(error.to_string())),

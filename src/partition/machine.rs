@@ -304,13 +304,22 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Leaves the value out of a dead letter that is larger than the broker takes. False for any other message.
+    /// Leaves the value out of a dead letter that is larger than the broker takes, and at the second time all of the
+    /// record. False for any other message.
     pub fn shorten(&mut self, index: usize) -> bool {
         let letter = index.checked_sub(self.letters_at).and_then(|place| self.letters.get(place));
-        let Some(letter) = letter.filter(|_| self.messages[index].value.is_some()) else { return false };
-        self.messages[index] = letter_message(&letter.without_value());
-        true
+        let Some(letter) = letter else { return false };
+        let shorter = [letter.without_value(), letter.without_record()].map(|letter| letter_message(&letter));
+        let now = &self.messages[index];
+        let shorter = shorter.into_iter().find(|shorter| size(shorter) < size(now));
+        shorter.map(|shorter| self.messages[index] = shorter).is_some()
     }
+}
+
+fn size(message: &Message) -> usize {
+    let length = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+    let headers = message.headers.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len));
+    length(&message.key) + length(&message.value) + headers.sum::<usize>()
 }
 
 fn letter_message(letter: &DeadLetter) -> Message {

@@ -7,6 +7,8 @@ use hotspare_cluster::{Offset, PartitionId};
 use crate::reading::{InputRecord, Outcome};
 use crate::window::text::{write_integer, write_string};
 
+/// Headers that are added to those of the record.
+const OURS: usize = 6;
 /// More readings of one record than these are not listed.
 const LISTED_MAX: u64 = 100;
 
@@ -34,6 +36,23 @@ impl DeadLetter {
         let mut letter = Self { value: None, ..self.clone() };
         let length = self.value.as_ref().map_or(0, Vec::len);
         letter.headers.push(("hotspare.value_omitted".to_owned(), Some(length.to_string().into_bytes())));
+        letter
+    }
+
+    /// The same without key and headers of the record too, for when even that is refused: `hotspare.key_omitted` is the
+    /// key's length, `hotspare.headers_omitted` the number of headers.
+    #[must_use]
+    pub fn without_record(&self) -> Self {
+        let mut letter = self.without_value();
+        let key = letter.key.take();
+        // Ours are the last ones; the record may have some of the same names.
+        let ours = letter.headers.len().min(OURS + 1);
+        let theirs = letter.headers.len() - ours;
+        letter.headers.drain(..theirs);
+        let omitted = [("hotspare.key_omitted", key.map_or(0, |key| key.len())), ("hotspare.headers_omitted", theirs)];
+        for (name, count) in omitted {
+            letter.headers.push((name.to_owned(), Some(count.to_string().into_bytes())));
+        }
         letter
     }
 
@@ -82,14 +101,15 @@ impl Lost {
         let own = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
         let mut headers: Vec<_> =
             record.headers.iter().map(|(name, value)| (name.clone().into_owned(), own(*value))).collect();
-        for (name, value) in [
+        let ours: [_; OURS] = [
             ("hotspare.topic", topic.to_owned()),
             ("hotspare.partition", partition.to_string()),
             ("hotspare.offset", record.offset.to_string()),
             ("hotspare.timestamp", record.timestamp_ms.to_string()),
             ("hotspare.reasons", reasons.clone()),
             ("hotspare.readings", readings.clone()),
-        ] {
+        ];
+        for (name, value) in ours {
             headers.push((name.to_owned(), Some(value.into_bytes())));
         }
         DeadLetter { offset: record.offset, key: own(record.key), value: own(record.value), headers, reasons, readings }

@@ -12,7 +12,7 @@ use super::ports::Port;
 use super::{unique_name, wait_until_or_tell};
 
 /// How long a cluster may take to become ready.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_WITHIN: Duration = Duration::from_secs(90);
 
 /// The readings that clusters take unless told otherwise: `{"device":"a","ts":1700000000,"value":1.5}`.
 const READINGS: &str = r#"
@@ -73,7 +73,8 @@ impl<'b> Plan<'b> {
         let topic = self.config.get("input").and_then(|input| input.get("topic")).and_then(Value::as_str);
         let topic = topic.map_or_else(|| format!("{name}-readings"), str::to_owned);
         if !self.broker.topics().contains_key(&topic) {
-            self.broker.create_topic(&topic, self.partitions, &[]);
+            // Tests use records of past years, which must not be deleted for their age.
+            self.broker.create_topic(&topic, self.partitions, &[("retention.ms", "-1")]);
         }
         let dir = tempfile::Builder::new().prefix("hotspare-test-").tempdir().expect("a folder for the cluster");
         let ports: Vec<(Port, Port)> = (0..self.nodes).map(|_| (Port::reserve(), Port::reserve())).collect();
@@ -111,11 +112,14 @@ impl<'b> Plan<'b> {
         }
     }
 
-    /// Starts all nodes and waits until they are ready.
+    /// Starts all nodes and waits until they are ready and each partition has an active.
     pub fn start(self) -> TestCluster<'b> {
         let mut cluster = self.prepare();
         cluster.nodes.iter_mut().for_each(Node::start);
         cluster.wait_ready();
+        for partition in 0..cluster.partitions.unsigned_abs() {
+            cluster.wait_active(partition, READY_WITHIN);
+        }
         cluster
     }
 }

@@ -15,6 +15,8 @@ pub mod cluster;
 pub mod node;
 pub mod ports;
 pub mod records;
+pub mod verdict;
+pub mod workload;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

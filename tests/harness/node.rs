@@ -111,6 +111,12 @@ impl Node {
         self.running.as_mut().is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
     }
 
+    /// Is the process frozen? (It may have done that itself, at a failpoint.)
+    pub fn is_stopped(&self) -> bool {
+        let stat = self.pid().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok());
+        stat.is_some_and(|stat| stat.contains(") T "))
+    }
+
     /// The process id; none if it was never started, or its end was seen.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|(child, _)| child.id())

@@ -17,7 +17,7 @@ use super::broker::Broker;
 use super::{unique_name, wait_until};
 
 /// The longest time for one request, and for reading or writing a topic.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A record as it is in a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,9 +272,16 @@ impl ProducerContext for Failures {
 
 fn ends(consumer: &BaseConsumer, topic: &str) -> Vec<i64> {
     let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT).expect("the broker answers");
+    // A topic that was just created may not be known everywhere yet.
     let end = |partition| {
-        let watermarks = consumer.fetch_watermarks(topic, partition, TIMEOUT);
-        watermarks.unwrap_or_else(|error| panic!("the end of {topic}/{partition}: {error}")).1
+        wait_until(&format!("{topic}/{partition} has an end"), TIMEOUT, || {
+            let watermarks = consumer.fetch_watermarks(topic, partition, TIMEOUT);
+            if watermarks.is_err() {
+                // Else the client goes on remembering that there was no leader.
+                let _ = consumer.fetch_metadata(Some(topic), TIMEOUT);
+            }
+            watermarks.ok().map(|(_, end)| end)
+        })
     };
     metadata.topics()[0]
         .partitions()

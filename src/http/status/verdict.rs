@@ -12,9 +12,18 @@ const QUORUM_AGE_MS_MAX: u64 = 1000;
 /// Kafka is taken for unreachable after so long without an answer.
 const KAFKA_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// Whether a quorum is known to be there: a leader is known and, where it is this node, was answered lately.
+/// Whether a quorum is known to be there: a leader is known and, where it is this node, was answered lately; where it is
+/// another, that one lives. (A follower that cannot win an election goes on naming the last leader.)
 pub(in crate::http) fn has_quorum(view: &View) -> bool {
-    view.leader.is_some() && (!view.is_leader || view.quorum_age_ms.is_some_and(|age| age < QUORUM_AGE_MS_MAX))
+    let is_gone = |leader| {
+        let node = view.nodes.iter().find(|node| node.node_id == leader);
+        node.is_some_and(|node| matches!(node.state, Liveness::Dead | Liveness::Stopped))
+    };
+    match view.leader {
+        None => false,
+        Some(_) if view.is_leader => view.quorum_age_ms.is_some_and(|age| age < QUORUM_AGE_MS_MAX),
+        Some(leader) => !is_gone(leader),
+    }
 }
 
 /// How many nodes, whichever they are, may die so that a quorum is left and every partition still has a live active or
@@ -94,10 +103,10 @@ fn control_plane(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(Hea
     let is_said =
         snapshot.view.leader.is_none() && snapshot.view.problems.iter().any(|text| text.contains("raft leader"));
     if !has_quorum(&snapshot.view) && !is_said {
-        let text = match (snapshot.view.leader, document.quorum_age_ms) {
-            (Some(_), Some(age)) => format!("no quorum answered the Raft leader for {age} ms"),
-            (Some(_), None) => "no quorum answered the Raft leader yet".to_owned(),
-            (None, _) => "no quorum is known here; actives go on working, but no failover is possible".to_owned(),
+        let text = match (snapshot.view.is_leader, document.quorum_age_ms) {
+            (true, Some(age)) => format!("no quorum answered the Raft leader for {age} ms"),
+            (true, None) => "no quorum answered the Raft leader yet".to_owned(),
+            (false, _) => "no quorum is known here; actives go on working, but no failover is possible".to_owned(),
         };
         found.push((HealthState::Degraded, text));
     }
