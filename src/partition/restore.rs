@@ -72,7 +72,7 @@ impl Restore {
     /// Throws the checkpoints of a partition away, because a replica made from them turned out to be wrong or too old.
     pub fn distrust(&self, partition: PartitionId) {
         let folder = self.rules.folder.join(partition.to_string());
-        let cleared = Directory::open(folder, self.rules.files).and_then(|directory| Ok(directory.clear()));
+        let cleared = Directory::open(folder, self.rules.files).map(|directory| directory.clear());
         match cleared {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%partition, %error, "checkpoints cannot be removed"),
