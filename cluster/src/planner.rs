@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::detector::{Cause, Moment, Verdict, ms_between};
-use crate::history::{EventKind, Evidence, PassedOver, Phases, Reason, WallTime};
-use crate::ids::{Epoch, NodeId, PartitionId};
+use crate::history::{EventKind, EventResult, Evidence, HistoryEvent, PassedOver, Phases, Reason, WallTime};
+use crate::ids::{Epoch, NodeId, Offset, PartitionId};
 use crate::options::Settings;
 use crate::report::{NodeReport, Role};
 use crate::state::{Command, OrderCommand, Partition, Stage, State};
@@ -79,7 +79,13 @@ impl Plan {
         for command in std::mem::take(&mut self.commands) {
             if let Command::Order(order) = command {
                 let (partition, candidates) = (order.partition, order.passed_over);
-                self.withheld.push(Withheld { partition, reason: "no_quorum", remaining: None, candidates });
+                self.withheld.push(Withheld {
+                    partition,
+                    reason: "no_quorum",
+                    remaining: None,
+                    input_offset: None,
+                    candidates,
+                });
             }
         }
         self
@@ -90,9 +96,11 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Withheld {
     pub(crate) partition: PartitionId,
-    /// `no_candidate`, `antiflap` or `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset` or `no_quorum`.
     pub(crate) reason: &'static str,
     pub(crate) remaining: Option<Duration>,
+    /// Where tenures end again and again.
+    pub(crate) input_offset: Option<Offset>,
     pub(crate) candidates: Vec<PassedOver>,
 }
 
@@ -130,10 +138,13 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
             }
             moves += 1;
         }
-        if let Some(remaining) = antiflap(facts, entry, &need, settings) {
+        if let Some(remaining) = antiflap(facts, state, *partition, &need, settings) {
             let candidates = choose(facts, state, *partition, entry, &need, &loads).passed_over;
-            let remaining = Some(remaining);
-            plan.withheld.push(Withheld { partition: *partition, reason: "antiflap", remaining, candidates });
+            let (remaining, partition) = (Some(remaining), *partition);
+            let stuck = dies_at_once(state, partition);
+            let reason = if stuck { "same_offset" } else { "antiflap" };
+            let input_offset = stuck.then(|| next_input(facts, partition)).flatten();
+            plan.withheld.push(Withheld { partition, reason, remaining, input_offset, candidates });
             continue;
         }
         let choice = choose(facts, state, *partition, entry, &need, &loads);
@@ -302,8 +313,33 @@ fn need(
     None
 }
 
+/// Tenures in a row that ended with their process before the first commit: something in the input kills it, and one node
+/// after the other would follow.
+const DEATHS_IN_A_ROW: usize = 3;
+
+fn dies_at_once(state: &State, partition: PartitionId) -> bool {
+    let tenures = state.history.events.iter().rev().filter(|event| event.partition == partition);
+    let died = |event: &&HistoryEvent| {
+        event.reason == Reason::ProcessDead && matches!(event.result, EventResult::Pending | EventResult::Failed)
+    };
+    tenures.take_while(died).count() >= DEATHS_IN_A_ROW
+}
+
+/// Where the next tenure would begin to read.
+fn next_input(facts: &Facts<'_>, partition: PartitionId) -> Option<Offset> {
+    let reports = facts.nodes.values().filter_map(|node| node.report);
+    reports.filter_map(|report| report.replica(partition)?.next_input).max()
+}
+
 /// The time for which an automatic failover is still held back.
-fn antiflap(facts: &Facts<'_>, entry: &Partition, need: &Need, settings: &Settings) -> Option<Duration> {
+fn antiflap(
+    facts: &Facts<'_>,
+    state: &State,
+    partition: PartitionId,
+    need: &Need,
+    settings: &Settings,
+) -> Option<Duration> {
+    let entry = state.partitions.get(&partition)?;
     let by_detector = matches!(need.reason, Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled);
     if need.kind != EventKind::Failover || !by_detector {
         return None;
@@ -313,9 +349,13 @@ fn antiflap(facts: &Facts<'_>, entry: &Partition, need: &Need, settings: &Settin
     // The k-th failover in the window waits 0, 0, base, 2 base, …; without proof of death one step earlier.
     let k = recent.len() + 1 + usize::from(!need.proved);
     let last = recent.iter().map(|t| t.0).max()?;
-    let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
-    let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
-    let pause = settings.antiflap_base.saturating_mul(factor).min(settings.antiflap_max);
+    let pause = if dies_at_once(state, partition) {
+        settings.antiflap_max
+    } else {
+        let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
+        let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
+        settings.antiflap_base.saturating_mul(factor).min(settings.antiflap_max)
+    };
     let passed = Duration::from_millis(u64::try_from(facts.wall.0.saturating_sub(last)).unwrap_or(0));
     pause.checked_sub(passed).filter(|left| !left.is_zero())
 }
@@ -338,7 +378,13 @@ fn order(
 ) {
     let Some(target) = choice.target else {
         let candidates = choice.passed_over;
-        plan.withheld.push(Withheld { partition, reason: "no_candidate", remaining: None, candidates });
+        plan.withheld.push(Withheld {
+            partition,
+            reason: "no_candidate",
+            remaining: None,
+            input_offset: None,
+            candidates,
+        });
         return;
     };
     let target_incarnation = facts.nodes.get(&target).and_then(|n| n.incarnation).unwrap_or(0);

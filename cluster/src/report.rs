@@ -62,6 +62,9 @@ pub struct ReplicaReport {
     pub digest_equal: Option<bool>,
     /// Milliseconds since its thread turned last, outside Kafka calls.
     pub loop_age_ms: u64,
+    /// The first input offset that is not part of the state; none before the first commit.
+    #[serde(default)]
+    pub next_input: Option<Offset>,
 }
 
 /// What a replica is doing.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::history::{PassedOver, WallTime};
-use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::ids::{Epoch, NodeId, Offset, PartitionId, Slot};
 use crate::report::NodeReport;
 
 /// The cluster as this node sees it.
@@ -129,12 +129,16 @@ pub struct PartitionView {
 pub struct WithheldView {
     /// The partition.
     pub partition: PartitionId,
-    /// `no_candidate`, `antiflap` or `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset` (one active after the other died there before its first commit) or
+    /// `no_quorum`.
     pub reason: String,
     /// For how long, in milliseconds.
     pub for_ms: u64,
     /// Until the anti-flap pause ends, in milliseconds.
     pub remaining_ms: Option<u64>,
+    /// The input offset at which the tenures end; only with `same_offset`.
+    #[serde(default)]
+    pub input_offset: Option<Offset>,
     /// The candidates, each with its reason.
     pub candidates: Vec<PassedOver>,
 }

@@ -229,12 +229,15 @@ pub struct StandbyDoc {
 pub struct WithheldDoc {
     /// The partition.
     pub partition: PartitionId,
-    /// `no_candidate`, `antiflap` or `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset` or `no_quorum`.
     pub reason: String,
     /// For how long already, in milliseconds.
     pub for_ms: u64,
     /// Until it is done, in milliseconds.
     pub remaining_ms: Option<u64>,
+    /// The input offset at which one active after the other died; only with `same_offset`.
+    #[serde(default)]
+    pub input_offset: Option<Offset>,
     /// The candidates with their reasons.
     pub candidates: Vec<PassedOver>,
 }

@@ -35,6 +35,7 @@ fn report(partition: u32, role: Role, applied: i64, lso: i64) -> ReplicaReport {
         input_lag_records: (role == Role::Active).then_some(3),
         digest_equal: Some(true),
         loop_age_ms: 1,
+        next_input: None,
     }
 }
 

@@ -106,6 +106,7 @@ impl ReplicaStatus {
             input_lag_records: self.input_lag_records,
             digest_equal: self.digest_equal,
             loop_age_ms: self.turned_at.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+            next_input: self.progress.as_ref().map(|progress| progress.next_input_offset),
         }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn view(node: &Node) -> View {
         reason: w.reason.to_owned(),
         for_ms: findings.withheld_since.get(&w.partition).map_or(0, |since| ms(now.saturating_sub(*since))),
         remaining_ms: w.remaining.map(ms),
+        input_offset: w.input_offset,
         candidates: w.candidates,
     });
     View {

@@ -184,6 +184,7 @@ fn replica(partition: PartitionId, role: Role, epoch: Epoch) -> ReplicaReport {
         input_lag_records: None,
         digest_equal: Some(true),
         loop_age_ms: 0,
+        next_input: None,
     }
 }
 

@@ -51,6 +51,7 @@ pub fn status(snapshot: &Snapshot) -> StatusDoc {
         reason: withheld.reason.clone(),
         for_ms: withheld.for_ms,
         remaining_ms: withheld.remaining_ms,
+        input_offset: withheld.input_offset,
         candidates: withheld.candidates.clone(),
     });
     let mut document = StatusDoc {

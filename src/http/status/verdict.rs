@@ -114,11 +114,12 @@ fn control_plane(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(Hea
         let until = withheld.remaining_ms.map(|ms| format!(", {ms} ms to go")).unwrap_or_default();
         let candidates: Vec<String> =
             withheld.candidates.iter().map(|c| format!("{} {}", c.slot, c.reason.name())).collect();
+        let at = withheld.input_offset.map(|at| format!(" (input offset {at})")).unwrap_or_default();
         let candidates = if candidates.is_empty() { String::new() } else { format!(" ({})", candidates.join(", ")) };
         found.push((
             HealthState::Degraded,
             format!(
-                "failover of {} withheld for {} ms: {}{until}{candidates}",
+                "failover of {} withheld for {} ms: {}{at}{until}{candidates}",
                 withheld.partition, withheld.for_ms, withheld.reason
             ),
         ));

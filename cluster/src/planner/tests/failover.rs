@@ -101,6 +101,30 @@ fn a_lonely_node_is_ordered_again_when_its_replica_is_restored() {
 }
 
 #[test]
+fn a_partition_whose_actives_die_before_their_first_commit_is_held_and_its_offset_named() {
+    let mut world = World::settled(5, 1, 4);
+    for id in 1..=5 {
+        world.replica(id, 0).next_input = Some(Offset(4711));
+    }
+    for _ in 0..3 {
+        let active = world.active(0);
+        world.die(active, Cause::ProcessDead);
+        // Not held by the usual pause, which is for failovers that repeat.
+        world.state.partitions.get_mut(&PartitionId(0)).unwrap().failovers.clear();
+        let plan = world.plan();
+        assert_eq!(orders(&plan).len(), 1);
+        world.commit(plan);
+    }
+    let active = world.active(0);
+    world.die(active, Cause::ProcessDead);
+    let plan = world.plan();
+    assert!(orders(&plan).is_empty());
+    assert_eq!((plan.withheld[0].reason, plan.withheld[0].input_offset), ("same_offset", Some(Offset(4711))));
+    world.pass(world.settings.antiflap_max);
+    assert_eq!(orders(&world.plan()).len(), 1, "one try after the longest pause");
+}
+
+#[test]
 fn failovers_that_repeat_are_held_back_longer_and_longer() {
     // (failovers before, proved, pause in s after the last one)
     let table = [

@@ -232,6 +232,7 @@ fn replica(partition: PartitionId) -> ReplicaReport {
         input_lag_records: None,
         digest_equal: None,
         loop_age_ms: 0,
+        next_input: None,
     }
 }
 
