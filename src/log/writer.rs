@@ -203,7 +203,8 @@ impl KafkaWriter {
 
     fn abort(&self) -> Result<(), CommitError> {
         self.producer.purge(PurgeConfig::default().queue().inflight());
-        self.look();
+        // The client aborts only when it has told of each message what became of it.
+        self.settle();
         let begin = Instant::now();
         loop {
             match self.producer.abort_transaction(ABORT_TIMEOUT) {
