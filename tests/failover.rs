@@ -63,7 +63,9 @@ fn killed_at_many_positions_of_the_input_the_result_is_that_of_a_clean_run() {
         let event =
             cluster.wait_until("the failover is in the history", WITHIN, |cluster| success(cluster, partition, before));
         assert!(event["evidence"].as_array().is_some_and(|seen| !seen.is_empty()), "{event}");
-        assert!(event["total_ms"].is_number() && event["phases_ms"]["fence"].is_number(), "{event}");
+        assert!(event["phases_ms"]["fence"].is_number(), "{event}");
+        // By one clock, the deciding leader's: where that one is gone before the report arrives, nobody knows it.
+        assert!(event["total_ms"].is_number() || event["total_ms"].is_null(), "{event}");
         if !cluster.nodes[active].is_running() {
             cluster.nodes[active].start();
         }
