@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// The variable that arms them: `name=action[@n][;…]`; the action happens at the n-th time (default the first).
-/// Actions: `kill` (SIGKILL to this process), `stop` (SIGSTOP), `error` (the point fails, where it can).
+/// Actions: `kill` (SIGKILL to this process), `stop` (SIGSTOP), `error` (the point fails, where it can), `slow` (every time,
+/// 300 ms).
 pub const VARIABLE: &str = "HOTSPARE_FAILPOINTS";
 
 /// A wish that cannot be understood.
 #[derive(Debug, thiserror::Error)]
-#[error("{VARIABLE}: \"{0}\" is not name=kill|stop|error[@n]")]
+#[error("{VARIABLE}: \"{0}\" is not name=kill|stop|error[@n] or name=slow")]
 pub struct BadFailpoint(String);
 
 /// Arms what the text names.
@@ -28,6 +29,10 @@ pub fn arm(text: &str) -> Result<(), BadFailpoint> {
         let signal = match action {
             "kill" => Signal::KILL,
             "stop" => Signal::STOP,
+            "slow" => {
+                fail::cfg(name, "sleep(300)").map_err(|_| bad())?;
+                continue;
+            }
             "error" => {
                 fail::cfg(name, &format!("{}*off->1*return", nth.saturating_sub(1))).map_err(|_| bad())?;
                 continue;

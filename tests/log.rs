@@ -143,8 +143,10 @@ fn an_open_transaction_is_ended_by_fencing(fencing: Fencing, aborted: i64) {
     old.flush(WITHIN).expect("the record is written");
     assert_eq!(room.read(), (vec![], Offset(0)), "a transaction that is open is not read");
     assert_eq!(broker.end_offsets(&room.changelog, Isolation::Uncommitted), [1]);
-    let mut new = room.writer();
+    let fenced = room.log.fence(P0).unwrap_or_else(|error| panic!("fencing: {error}"));
+    let (mut new, told) = (fenced.writer, fenced.changelog_end);
     // The records and the control records of their aborts: nothing is open any more.
+    assert_eq!(told, Offset(aborted));
     assert_eq!(room.lso(), Offset(aborted));
     assert!(old.commit_transaction(WITHIN).is_err(), "a fenced producer cannot commit");
     let committed = new.transact(&[message(Topic::Changelog, "new")]).expect("committed");

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hotspare_cluster::{Offset, PartitionId};
@@ -200,6 +200,8 @@ impl KafkaOptions {
 
 /// Handles that are connected at a time.
 const WARM_AT_ONCE: usize = 8;
+/// Between looks whether what was aborted is decided.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// So often what is open is aborted before the promotion is tried anew.
 const SETTLE_TRIES: usize = 5;
 /// What a partition's writer writes to.
@@ -215,8 +217,21 @@ impl KafkaLog {
         let aborted = |error: crate::log::CommitError| LogError::Unavailable(error.to_string());
         if !direct {
             // Without a way to see what is undecided, the abort is made in any case.
-            writer.abort_leftovers(&OURS).map_err(aborted)?;
-            return self.bounds(Topic::Changelog, writer.partition).map(|(_, end)| end);
+            let last = writer.abort_leftovers(&OURS).map_err(aborted)?;
+            // The broker answers before the markers stand in the topics. Once ours is decided, so is all before it.
+            let begin = Instant::now();
+            loop {
+                let (_, end) = self.bounds(Topic::Changelog, writer.partition)?;
+                if end > last {
+                    return Ok(end);
+                }
+                if begin.elapsed() > self.options.operation_timeout {
+                    return Err(LogError::Unavailable(format!(
+                        "changelog stays undecided before offset {last}, at {end}"
+                    )));
+                }
+                std::thread::sleep(LOOK_AGAIN);
+            }
         }
         let bootstrap = self.options.bootstrap()?;
         let topics = OURS.map(|topic| self.options.topic(topic));

@@ -213,6 +213,7 @@ impl KafkaWriter {
                     if classify(&error) == Class::Retriable && begin.elapsed() < 2 * self.transaction_timeout =>
                 {
                     std::thread::sleep(RETRY_GAP);
+                    self.settle();
                 }
                 Err(error) => {
                     return match self.broken(&error) {
@@ -226,7 +227,8 @@ impl KafkaWriter {
 
     /// Ends what an earlier writer left open in these topics although the broker has fenced it: begins a transaction in
     /// each and aborts it, for the abort counts for all of this writer's identity. Nothing of it is ever visible.
-    pub(super) fn abort_leftovers(&mut self, topics: &[Topic]) -> Result<(), CommitError> {
+    /// Returns the last changelog offset that it took; -1 for none.
+    pub(super) fn abort_leftovers(&mut self, topics: &[Topic]) -> Result<Offset, CommitError> {
         self.producer.context().reset();
         self.producer.begin_transaction().map_err(|error| self.broken(&error))?;
         let deadline = Instant::now() + self.transaction_timeout;
@@ -240,7 +242,8 @@ impl KafkaWriter {
         let sent = messages.iter().enumerate().try_for_each(|(index, message)| self.send(index, message, deadline));
         let drained = sent.and_then(|()| self.drain(&messages, deadline));
         self.abort()?;
-        drained
+        drained?;
+        Ok(Offset(self.producer.context().changelog_last.load(Ordering::Relaxed)))
     }
 
     fn write(&self, messages: &[Message]) -> Result<(), CommitError> {

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fail::fail_point;
 use hotspare_cluster::{Offset, PartitionId, Role};
 
 use super::{
@@ -176,6 +177,7 @@ impl Worker {
             }
             if !self.replicas.is_empty() {
                 self.read();
+                fail_point!("standby_read");
                 self.hand_over();
                 self.ask_lso();
             }
