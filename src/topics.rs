@@ -222,9 +222,11 @@ fn setting(name: &'static str, value: impl ToString, rule: Rule, severity: Sever
     WantedSetting { name, value: value.to_string(), rule, severity }
 }
 
-/// What keeps committed records from being lost.
+/// What keeps committed records from being lost, and records of a node whose clock is wrong from being refused: the broker
+/// takes none that is an hour ahead of its own clock, unless it gives them their time itself.
 fn safety_settings(topics: &TopicsSection) -> Vec<WantedSetting> {
     vec![
+        setting("message.timestamp.type", "LogAppendTime", Rule::Equal, Severity::Warning),
         setting("min.insync.replicas", topics.min_insync_replicas, Rule::AtLeast, Severity::Warning),
         setting("unclean.leader.election.enable", false, Rule::Equal, Severity::Warning),
     ]

@@ -6,6 +6,8 @@ mod harness;
 
 #[path = "faults/checkpoints.rs"]
 mod checkpoints;
+#[path = "faults/clocks.rs"]
+mod clocks;
 #[path = "faults/records.rs"]
 mod records;
 #[path = "faults/start.rs"]

@@ -89,6 +89,8 @@ impl KafkaLog {
     /// # Errors
     /// A property that librdkafka does not know or take.
     pub fn new(options: KafkaOptions) -> Result<Self, LogError> {
+        #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+        super::waits::install();
         let options = Arc::new(options);
         let queries = Arc::new(options.consumer("queries")?);
         Ok(Self { options, queries, warm: Arc::default(), warming: Arc::default() })

@@ -9,6 +9,8 @@ mod error;
 mod fence;
 pub mod kafka;
 mod reader;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod waits;
 mod wire;
 mod writer;
 

@@ -103,6 +103,7 @@ fn what_makes_a_topic_less_safe_or_slower_is_a_warning_with_both_values() {
         set(found, "plant-changelog", "segment.ms", "604800000");
         set(found, "plant-changelog", "delete.retention.ms", "1000");
         set(found, "plant-windows", "cleanup.policy", "compact");
+        set(found, "plant-dead-letters", "message.timestamp.type", "CreateTime");
     });
     let repair = "Repair: hotspare topics repair";
     let changelog = "warning: changelog topic \"plant-changelog\" has";
@@ -119,6 +120,10 @@ fn what_makes_a_topic_less_safe_or_slower_is_a_warning_with_both_values() {
             format!("{changelog} delete.retention.ms=1000; it must be at least 86400000. {repair} plant-changelog"),
             format!(
                 "warning: output topic \"plant-windows\" has cleanup.policy=compact; it must be delete. {repair} plant-windows"
+            ),
+            format!(
+                "warning: dead-letter topic \"plant-dead-letters\" has message.timestamp.type=CreateTime; it must be \
+                 LogAppendTime. {repair} plant-dead-letters"
             ),
         ]
     );

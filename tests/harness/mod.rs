@@ -5,12 +5,14 @@
 //! the test process, however that ends: each child has a watcher that reads a pipe from the test and kills the child when
 //! the pipe breaks. Nothing here returns errors: what goes wrong fails the test, with the facts in the message.
 //!
-//! `HOTSPARE_TEST_KEEP=1` keeps the folders of clusters, with configurations and logs.
+//! `HOTSPARE_TEST_KEEP=1` keeps the folders of clusters, with configurations and logs. `HOTSPARE_TEST_NODE` names another
+//! program to run as nodes than the one that was built with the test.
 #![allow(dead_code, reason = "each test binary uses a part of the harness")]
 #![allow(unreachable_pub, reason = "the items are public to the test files that include this module")]
 #![allow(clippy::print_stderr, reason = "the reader of a failed test looks there")]
 
 pub mod broker;
+pub mod clock;
 pub mod cluster;
 pub mod node;
 pub mod ports;
@@ -18,6 +20,7 @@ pub mod records;
 pub mod verdict;
 pub mod workload;
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -45,6 +48,17 @@ pub fn wait_until_or_tell<T>(
             panic!("waited {} ms in vain until {what}\n{}", begin.elapsed().as_millis(), tell());
         }
         std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Says that a test, or a part of it, cannot be done on this machine: past the capture of the test runner, and to the file
+/// `HOTSPARE_TEST_SKIPPED`, whose lines `tests/run` puts into its summary.
+pub fn skip(what: &str, reason: &str) {
+    let line = format!("SKIPPED: {what}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("HOTSPARE_TEST_SKIPPED") {
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file of skipped tests can be written");
     }
 }
 

@@ -56,7 +56,7 @@ impl Node {
     /// A node that does not run yet.
     pub fn new(slot: &str, config: &Path, log: &Path, http: &str) -> Node {
         let program = vec![
-            env!("CARGO_BIN_EXE_hotspare").to_owned(),
+            std::env::var("HOTSPARE_TEST_NODE").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hotspare").to_owned()),
             "node".to_owned(),
             "--config".to_owned(),
             config.display().to_string(),
