@@ -8,6 +8,8 @@ mod harness;
 mod checkpoints;
 #[path = "faults/clocks.rs"]
 mod clocks;
+#[path = "faults/disks.rs"]
+mod disks;
 #[path = "faults/records.rs"]
 mod records;
 #[path = "faults/start.rs"]

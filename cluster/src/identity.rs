@@ -74,7 +74,10 @@ pub enum IdentityError {
         why: String,
     },
     /// The disk refused.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error(
+        "cannot {action} {}: {source}. Repair: free space, check disk and rights, or set another node.data_dir",
+        path.display()
+    )]
     Io {
         /// What was tried.
         action: &'static str,

@@ -43,6 +43,8 @@ pub struct View {
     pub withheld: Vec<WithheldView>,
     /// Decisions withheld since this process leads, by reason.
     pub withheld_total: BTreeMap<String, u64>,
+    /// Why Raft has stopped on this node, if it has: it takes no part any more until it is restarted.
+    pub raft_failed: Option<String>,
     /// What is not as it should be, one sentence each.
     pub problems: Vec<String>,
     /// Suspicions by outcome: `confirmed`, `refuted`, `cleared`.

@@ -159,6 +159,7 @@ fn replica(role: Role, applied: i64, lso: i64, now: Instant) -> ReplicaStatus {
         checks: Checks { equal: 7, different: 0 },
         turned_at: now,
         checkpoint_at: Some(ago(30_000)),
+        checkpoint_problem: None,
         problem: None,
     }
 }

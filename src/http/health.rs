@@ -143,6 +143,7 @@ impl Health {
             node_id: view.node_id,
             removed: view.tombstones.contains(&view.node_id),
             leader_seen: known.leader_seen,
+            raft_failed: view.raft_failed.clone(),
             kafka_age: known.kafka_at.map(age),
             kafka_fatal: known.kafka_fatal.as_ref().map(|(since, error)| (age(*since), error.clone())),
             topics: known.topics.clone(),
@@ -166,6 +167,8 @@ pub struct Facts {
     pub removed: bool,
     /// Whether a Raft leader was seen since the start.
     pub leader_seen: bool,
+    /// Why Raft has stopped on this node, if it has.
+    pub raft_failed: Option<String>,
     /// Since a broker answered last; none if never.
     pub kafka_age: Option<Duration>,
     /// A fatal error of a Kafka client, and for how long it has stood.
@@ -225,6 +228,11 @@ pub fn checks(probe: Probe, facts: &Facts) -> Vec<Check> {
         Probe::Ready => vec![
             Check::new("identity", facts.node_id != NodeId(0), "this node has not joined the cluster yet"),
             Check::new("leader_seen", facts.leader_seen, "no Raft leader was seen since the start"),
+            Check::new(
+                "raft",
+                facts.raft_failed.is_none(),
+                format!("Raft has stopped on this node: {}; restart it", facts.raft_failed.clone().unwrap_or_default()),
+            ),
             Check::new("not_stopping", !facts.stopping, "this node is shutting down"),
             Check::new(
                 "not_removed",
@@ -261,6 +269,7 @@ mod tests {
             node_id: NodeId(3),
             removed: false,
             leader_seen: true,
+            raft_failed: None,
             kafka_age: Some(Duration::from_millis(9_999)),
             kafka_fatal: None,
             topics: None,
@@ -275,10 +284,11 @@ mod tests {
     #[test]
     fn each_rule_of_readiness_fails_for_its_own_reason() {
         type Change = fn(&mut Facts);
-        let cases: [(Change, &[&str]); 12] = [
+        let cases: [(Change, &[&str]); 13] = [
             (|_| {}, &[]),
             (|f| f.node_id = NodeId(0), &["identity"]),
             (|f| f.leader_seen = false, &["leader_seen"]),
+            (|f| f.raft_failed = Some("full".into()), &["raft"]),
             (|f| f.stopping = true, &["not_stopping"]),
             (|f| f.removed = true, &["not_removed"]),
             (|f| f.kafka_age = None, &["kafka_client"]),

@@ -133,9 +133,15 @@ impl Checkpoints {
                 Ok(written) => {
                     tracing::debug!(partition = %this.partition, offset = %header.changelog_offset, bytes = written.bytes,
                         "checkpoint written");
-                    this.statuses.update(this.partition, |status| status.checkpoint_at = Some(Instant::now()));
+                    this.statuses.update(this.partition, |status| {
+                        status.checkpoint_at = Some(Instant::now());
+                        status.checkpoint_problem = None;
+                    });
                 }
-                Err(error) => tracing::error!(partition = %this.partition, %error, "checkpoint not written"),
+                Err(error) => {
+                    tracing::error!(partition = %this.partition, %error, "checkpoint not written");
+                    this.statuses.update(this.partition, |status| status.checkpoint_problem = Some(error.to_string()));
+                }
             }
             this.busy.store(false, Ordering::Release);
         });

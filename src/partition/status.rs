@@ -42,6 +42,8 @@ pub struct ReplicaStatus {
     pub turned_at: Instant,
     /// When the last checkpoint was written.
     pub checkpoint_at: Option<Instant>,
+    /// Why the last checkpoint was not written, if so.
+    pub checkpoint_problem: Option<String>,
     /// Why it does not go on, if so, for the operator.
     pub problem: Option<String>,
 }
@@ -63,6 +65,7 @@ impl ReplicaStatus {
             checks: Checks::default(),
             turned_at: Instant::now(),
             checkpoint_at: None,
+            checkpoint_problem: None,
             problem: None,
         }
     }

@@ -27,7 +27,9 @@ pub(crate) fn view(node: &Node) -> View {
     let raft_fsync_us_max = node.group().map_or(0, |g| g.fsync_us_max());
     let state = node.replicated.read();
     let mut problems = findings.problems;
-    problems.extend(status.failed.iter().map(|why| format!("raft has stopped on this node: {why}; restart it")));
+    problems.extend(status.failed.iter().map(|why| {
+        format!("raft has stopped on this node: {why}. Repair: free space or check the disk, then restart this node")
+    }));
     if status.leader.is_none() {
         problems.push("no raft leader is known here: no failover is possible until a quorum of voters is back".into());
     }
@@ -64,6 +66,7 @@ pub(crate) fn view(node: &Node) -> View {
         partitions: partitions(&state),
         withheld: withheld.collect(),
         withheld_total,
+        raft_failed: status.failed,
         problems,
         suspicions: BTreeMap::from([
             ("confirmed".to_owned(), suspicions.confirmed),

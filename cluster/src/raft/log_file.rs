@@ -208,7 +208,7 @@ impl Writer {
             tracing::error!(file = %self.path.display(), error = %e, "raft_log_failed");
             self.failed = Some(e.to_string());
         }
-        result
+        result.map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.path.display())))
     }
 
     fn write(&mut self, records: &[Record]) -> io::Result<()> {

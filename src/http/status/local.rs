@@ -45,7 +45,7 @@ fn replica(partition: PartitionId, status: &ReplicaStatus, now: Instant) -> Loca
         digest_checks_different: status.checks.different,
         checkpoint_age_ms: age_ms(status.checkpoint_at),
         loop_age_ms: ms(now.saturating_duration_since(status.turned_at)),
-        problem: status.problem.clone(),
+        problem: status.problem.clone().or_else(|| status.checkpoint_problem.clone()),
     }
 }
 

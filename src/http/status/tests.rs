@@ -44,7 +44,7 @@ fn a_partition_without_a_working_active_is_an_outage() {
 #[test]
 fn what_else_is_missing_is_degraded() {
     let standby = "no promotable standby for 1";
-    let cases: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 10] = [
         (|s| s.view.nodes[0].state = Liveness::Suspect, "node hotspare-0 is suspect, last heard 21 ms ago"),
         (|s| role(s, 1, 0, Role::Restoring), standby),
         (|s| role(s, 1, 0, Role::Divergent), standby),
@@ -54,6 +54,7 @@ fn what_else_is_missing_is_degraded() {
         (|s| s.view.problems.push("raft has stopped".into()), "raft has stopped"),
         (|s| s.topics = Some("topic x has y".into()), "topic x has y"),
         (|s| s.replicas.values_mut().for_each(|r| r.problem = Some("disk".into())), "partition 0: disk"),
+        (|s| s.replicas.values_mut().for_each(|r| r.checkpoint_problem = Some("full".into())), "partition 0: full"),
     ];
     for (change, problem) in cases {
         first_problem(change, HealthState::Degraded, problem);
