@@ -88,6 +88,49 @@ fn killed_at_many_positions_of_the_input_the_result_is_that_of_a_clean_run() {
     }
 }
 
+/// What series know beyond their windows, and what silence does to them, survives too: the input falls silent and log time
+/// goes on in the changelog alone.
+#[test]
+fn sessions_duplicates_and_silence_survive_kills() {
+    let mut cluster = TestCluster::of(Broker::shared(), 3, 2)
+        .topic_setting("message.timestamp.type", "LogAppendTime")
+        .config(MESSY)
+        .config(
+            "[input.dedup]\nby = \"reading\"\nkeep = \"10s\"\n[input.limits]\nmax_future = \"off\"\n\
+             [window]\nkind = \"session\"\ngap = \"900ms\"\nidle_close = \"1s\"\nretention = \"20s\"\n\
+             [output]\nvariance = \"sample\"\n[replication]\nstandbys = 2",
+        )
+        .without("window", "size")
+        .start();
+    for turn in 0..6_u64 {
+        let now_ms = i64::try_from(
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis(),
+        );
+        let mut workload = Workload::beginning(turn, 2, now_ms.expect("a time") - 15_000);
+        let records = workload.chunk(120);
+        cluster.broker.produce(&cluster.topic, &records);
+        let partition = u32::try_from(turn % 2).expect("small");
+        let active = cluster.wait_active(partition, WITHIN);
+        // Once amid the readings, once amid the silence after them.
+        if turn % 3 == 2 {
+            std::thread::sleep(Duration::from_millis(1500));
+        }
+        cluster.nodes[active].kill9();
+        cluster.broker.produce(&cluster.topic, &records);
+        cluster.nodes[active].start();
+        cluster.wait_ready();
+    }
+    let report = cluster.wait_until("silence has closed every window", WITHIN, |cluster| {
+        let report = cluster.wait_clean();
+        report.partitions.iter().all(|part| part.windows_open == 0).then_some(report)
+    });
+    for part in &report.partitions {
+        let counters =
+            cluster.progress(i32::try_from(part.partition.0).expect("small")).pop().expect("progress").counters;
+        assert!(counters.duplicate > 20 && counters.windows_final > 20 && counters.late > 0, "{counters:?}");
+    }
+}
+
 /// Feeds the only node until it has died. It must have been killed by itself: a point that is never reached proves nothing.
 fn feed_until_killed(cluster: &mut TestCluster<'_>, workload: &mut Workload, point: &str) {
     let begin = Instant::now();

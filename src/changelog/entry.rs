@@ -1,8 +1,12 @@
 //! The record of an open window.
 
+use hotspare_cluster::Offset;
+
 use super::bytes::{Reader, write_bytes, write_signed, write_varint};
+use super::extra::{self, SeriesKey};
 use super::{ChangelogError, VERSION, kind, versioned};
-use crate::window::{Aggregate, ExactSum};
+use crate::reading::Identity;
+use crate::window::{Aggregate, ExactSquares, ExactSum, Shape};
 
 /// Which window an entry is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,10 @@ pub(crate) struct WindowKey<'a> {
 pub(crate) enum Entry<'a> {
     Progress,
     Window(WindowKey<'a>),
+    Series(SeriesKey<'a>),
+    /// The fact that stands before the input record of this offset.
+    LogTime(Offset),
+    Identity(SeriesKey<'a>, Identity),
     /// A kind that this version does not know.
     Unknown,
 }
@@ -32,7 +40,7 @@ pub(crate) fn write_window_key(out: &mut Vec<u8>, key: &WindowKey<'_>) {
 }
 
 /// Writes the value: version, count, sum (number of zero bytes, bytes), min, max, time of first from the start, first,
-/// time of last from the first, last.
+/// time of last from the first, last; where a variance is shown, the sum of the squares (zero bytes, bytes).
 pub(crate) fn write_window_value(out: &mut Vec<u8>, start_ms: i64, aggregate: &Aggregate) {
     out.push(VERSION);
     write_varint(out, aggregate.count);
@@ -46,6 +54,12 @@ pub(crate) fn write_window_value(out: &mut Vec<u8>, start_ms: i64, aggregate: &A
     write_double(out, aggregate.first);
     write_signed(out, aggregate.last_ms.wrapping_sub(aggregate.first_ms));
     write_double(out, aggregate.last);
+    if let Some(squares) = &aggregate.squares {
+        squares.with_canonical(|zeros, bytes| {
+            write_varint(out, zeros as u64);
+            write_bytes(out, bytes);
+        });
+    }
 }
 
 fn write_double(out: &mut Vec<u8>, value: f64) {
@@ -56,13 +70,23 @@ impl<'a> Entry<'a> {
     /// Reads the key of a changelog record.
     pub(crate) fn of_key(key: &'a [u8]) -> Result<Self, ChangelogError> {
         match key.split_first() {
-            None => Err(ChangelogError::corrupt(key, None, "its key is empty")),
+            None => Err("its key is empty"),
             Some((&kind::PROGRESS, [])) => Ok(Entry::Progress),
-            Some((&kind::WINDOW, rest)) => read_window_key(&mut Reader::new(rest))
-                .map(Entry::Window)
-                .ok_or_else(|| ChangelogError::corrupt(key, None, "it is no key of a window")),
+            Some((&kind::WINDOW, rest)) => {
+                read_window_key(&mut Reader::new(rest)).map(Entry::Window).ok_or("it is no key of a window")
+            }
+            Some((&kind::SERIES, rest)) => {
+                extra::read_series_key(rest).map(Entry::Series).ok_or("it is no key of a series")
+            }
+            Some((&kind::LOG_TIME, rest)) => {
+                extra::read_fact_key(rest).map(Entry::LogTime).ok_or("it is no key of a log-time fact")
+            }
+            Some((&kind::IDENTITY, rest)) => extra::read_identity_key(rest)
+                .map(|(series, identity)| Entry::Identity(series, identity))
+                .ok_or("it is no key of an identity"),
             Some(_) => Ok(Entry::Unknown),
         }
+        .map_err(|what| ChangelogError::corrupt(key, None, what))
     }
 }
 
@@ -76,15 +100,24 @@ fn read_window_key<'a>(reader: &mut Reader<'a>) -> Option<WindowKey<'a>> {
     if reader.is_at_end() { Some(key) } else { None }
 }
 
-/// Reads the value of a window's record. Its times are checked to be in `[start_ms, end_ms)`.
-pub(crate) fn decode_window(key: &[u8], value: &[u8], start_ms: i64, end_ms: i64) -> Result<Aggregate, ChangelogError> {
+/// Reads the value of a window's record. Its times are checked to be in the window; whether it has the sum of the squares
+/// is a matter of the configuration.
+pub(crate) fn decode_window(
+    key: &[u8],
+    value: &[u8],
+    start_ms: i64,
+    shape: &Shape,
+    has_squares: bool,
+) -> Result<Aggregate, ChangelogError> {
     let rest = versioned(key, value)?;
-    read_aggregate(&mut Reader::new(rest), start_ms)
-        .filter(|aggregate| start_ms <= aggregate.first_ms && aggregate.last_ms < end_ms)
+    read_aggregate(&mut Reader::new(rest), start_ms, has_squares)
+        .filter(|aggregate| {
+            start_ms <= aggregate.first_ms && aggregate.last_ms < shape.end_of(start_ms, aggregate.last_ms)
+        })
         .ok_or_else(|| ChangelogError::corrupt(key, Some(value), "it is no aggregate of such a window"))
 }
 
-fn read_aggregate(reader: &mut Reader<'_>, start_ms: i64) -> Option<Aggregate> {
+fn read_aggregate(reader: &mut Reader<'_>, start_ms: i64, has_squares: bool) -> Option<Aggregate> {
     let count = reader.varint().filter(|count| *count > 0)?;
     let zeros = reader.length()?;
     let sum = ExactSum::from_canonical(zeros, reader.bytes()?)?;
@@ -93,23 +126,31 @@ fn read_aggregate(reader: &mut Reader<'_>, start_ms: i64) -> Option<Aggregate> {
     let first = reader.double()?;
     let last_ms = first_ms.checked_add(reader.signed()?)?;
     let last = reader.double()?;
+    let squares = if has_squares {
+        let zeros = reader.length()?;
+        Some(Box::new(ExactSquares::from_canonical(zeros, reader.bytes()?)?))
+    } else {
+        None
+    };
     let range = min..=max;
     let is_sound = first_ms <= last_ms && range.contains(&first) && range.contains(&last) && reader.is_at_end();
-    if is_sound { Some(Aggregate { count, sum, min, max, first_ms, first, last_ms, last }) } else { None }
+    let aggregate = Aggregate { count, sum, min, max, first_ms, first, last_ms, last, squares };
+    if is_sound && aggregate.is_possible() { Some(aggregate) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Entry, WindowKey, decode_window, write_window_key, write_window_value};
     use crate::changelog::ChangelogError;
-    use crate::window::Aggregate;
+    use crate::window::{Aggregate, Shape};
     use proptest::prelude::*;
 
     const START_MS: i64 = 1_704_067_200_000;
-    const END_MS: i64 = START_MS + 3_600_000;
 
-    fn aggregate() -> Aggregate {
-        let mut aggregate = Aggregate::of(START_MS + 300, 21.5);
+    const HOURS: Shape = Shape::Tumbling { size_ms: 3_600_000 };
+
+    fn aggregate(has_squares: bool) -> Aggregate {
+        let mut aggregate = Aggregate::of(START_MS + 300, 21.5, has_squares);
         aggregate.add(START_MS + 1000, -1.0);
         aggregate
     }
@@ -145,16 +186,19 @@ mod tests {
             "f80a",
             "bff0000000000000",
         ];
-        assert_eq!(hex(&value(START_MS, &aggregate())), wanted.concat());
+        let wanted = wanted.concat();
+        assert_eq!(hex(&value(START_MS, &aggregate(false))), wanted);
+        // 2148 bits are 268 zero bytes and four bits: 463.25 times 2^4 is 0x1cf4.
+        assert_eq!(hex(&value(START_MS, &aggregate(true))), format!("{wanted}8c0202f41c"));
     }
 
     #[test]
     fn records_come_back_as_they_were() {
         let window = WindowKey { definition: 0, device: "é1", metric: "temp", start_ms: START_MS };
         assert_eq!(Entry::of_key(&key(START_MS)), Ok(Entry::Window(window)));
-        let bytes = value(START_MS, &aggregate());
-        assert_eq!(decode_window(&[1], &bytes, START_MS, END_MS), Ok(aggregate()));
-        assert!(decode_window(&[1], &bytes, START_MS, START_MS + 1000).is_err());
+        let bytes = value(START_MS, &aggregate(false));
+        assert_eq!(decode_window(&[1], &bytes, START_MS, &HOURS, false), Ok(aggregate(false)));
+        assert!(decode_window(&[1], &bytes, START_MS, &Shape::Tumbling { size_ms: 1000 }, false).is_err());
     }
 
     #[test]
@@ -166,12 +210,15 @@ mod tests {
     #[test]
     fn kinds_of_later_versions_are_told_apart_from_damage() {
         assert_eq!(Entry::of_key(&[0]), Ok(Entry::Progress));
-        assert_eq!(Entry::of_key(&[2, 1, b'a', 1, b'b']), Ok(Entry::Unknown));
+        assert_eq!(Entry::of_key(&[5, 1, b'a', 1, b'b']), Ok(Entry::Unknown));
         assert!(Entry::of_key(&[]).is_err());
         assert!(Entry::of_key(&key(0)[..5]).is_err());
-        let mut bytes = value(START_MS, &aggregate());
+        let mut bytes = value(START_MS, &aggregate(false));
         bytes[0] = 9;
-        assert_eq!(decode_window(&[1], &bytes, START_MS, END_MS), Err(ChangelogError::Newer { kind: 1, version: 9 }));
+        assert_eq!(
+            decode_window(&[1], &bytes, START_MS, &HOURS, false),
+            Err(ChangelogError::Newer { kind: 1, version: 9 })
+        );
     }
 
     proptest! {
@@ -180,18 +227,20 @@ mod tests {
             mut any_bytes in prop::collection::vec(any::<u8>(), 0..80), at in any::<prop::sample::Index>(), byte in any::<u8>()
         ) {
             let _ = Entry::of_key(&any_bytes);
-            let _ = decode_window(&[1], &any_bytes, START_MS, END_MS);
+            let _ = decode_window(&[1], &any_bytes, START_MS, &HOURS, false);
             any_bytes.splice(0..0, [1, 0]);
             if let Ok(Entry::Window(window)) = Entry::of_key(&any_bytes) {
                 let mut again = Vec::new();
                 write_window_key(&mut again, &window);
                 prop_assert_eq!(again, any_bytes);
             }
-            let mut bytes = value(START_MS, &aggregate());
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-            if let Ok(aggregate) = decode_window(&[1], &bytes, START_MS, END_MS) {
-                prop_assert_eq!(value(START_MS, &aggregate), bytes);
+            for has_squares in [false, true] {
+                let mut bytes = value(START_MS, &aggregate(has_squares));
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+                if let Ok(aggregate) = decode_window(&[1], &bytes, START_MS, &HOURS, has_squares) {
+                    prop_assert_eq!(value(START_MS, &aggregate), bytes);
+                }
             }
         }
     }

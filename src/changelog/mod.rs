@@ -4,26 +4,32 @@
 //! |---|---|---|
 //! | 0 progress | nothing: there is one | see `progress.rs` |
 //! | 1 window | definition, device, metric, start | the whole aggregate, never a delta: see `entry.rs` |
-//! | 2 series | device, metric | reserved: what a series knows beyond its windows |
-//! | 3 log time | | reserved: log-time facts |
+//! | 2 series | device, metric | watermark, closed end, active time: see `extra.rs` |
+//! | 3 log time | the input offset before which it stands | log time: a log-time fact |
+//! | 4 identity | device, metric, 16 bytes | log time at which a reading of this identity was counted |
 //!
 //! Numbers of variable length are LEB128 in their shortest form, all others big-endian. Every state has exactly one
 //! encoding, so equal states have equal bytes, and what is not canonical is refused.
 //!
-//! **Why windows are enough for now.** A series' watermark is the largest time among its counted readings. The window
-//! that holds that time is open: it took the reading, and closes only once the watermark is at or after end + grace,
-//! while its end is after the watermark. So the newest open window's `last_ms` is the watermark, at every moment.
-//! `closed_end` needs no place either: a window with an end up to it is closed by the watermark too, for the watermark
-//! was at or after closed_end + grace when that window closed, and never falls. Closing for silence, forgetting and
-//! deduplication break this; they will need the series record.
+//! **Why windows are often enough.** A series' watermark is the largest time among its counted readings. Of tumbling,
+//! hopping and calendar windows the one that holds that time and ends last is open: it took the reading, and closes only
+//! once the watermark is at or after end + grace, while its end is after the watermark. So the newest open window's
+//! `last_ms` is the watermark, at every moment. `closed_end` needs no place either: a window with an end up to it is
+//! closed by the watermark too, for the watermark was at or after closed_end + grace when that window closed, and never
+//! falls. Sessions, closing for silence, forgetting and deduplication break this: only they write records of series.
 
 mod bytes;
 mod counters;
 mod entry;
+mod extra;
 mod progress;
 
 pub use counters::{Counters, Rejected};
 pub(crate) use entry::{Entry, WindowKey, decode_window, write_window_key, write_window_value};
+pub(crate) use extra::{
+    Life, SeriesKey, decode_log_time, decode_series, write_fact_key, write_identity_key, write_log_time_value,
+    write_series_key, write_series_value,
+};
 pub use progress::Progress;
 
 /// Kinds of keys.
@@ -32,6 +38,12 @@ pub(crate) mod kind {
     pub(crate) const PROGRESS: u8 = 0;
     /// An open window.
     pub(crate) const WINDOW: u8 = 1;
+    /// A series.
+    pub(crate) const SERIES: u8 = 2;
+    /// A log-time fact.
+    pub(crate) const LOG_TIME: u8 = 3;
+    /// The identity of a counted reading.
+    pub(crate) const IDENTITY: u8 = 4;
 }
 
 /// The newest version of values that this code writes and reads.

@@ -123,7 +123,7 @@ impl Run {
             dead_letters: Vec::new(),
         });
         if let Some(log_time_ms) = line.log_time {
-            partition.store.raise_log_time(log_time_ms);
+            partition.store.log_time_fact(partition.next_offset, log_time_ms, usize::MAX);
             return Ok(());
         }
         partition.record(&line)
@@ -255,8 +255,9 @@ mod tests {
 
     #[test]
     fn a_bad_configuration_is_named_with_what_is_wrong() {
-        let error = tried("[input]\ntopic = \"t\"\nformat = \"senml\"\n", "").expect_err("refused");
-        assert!(error.contains("input.format: the format senml is not supported yet by this version"), "{error}");
+        let config = "[input]\ntopic = \"t\"\nformat = \"senml\"\nrecords = \"/r\"\n";
+        let error = tried(config, "").expect_err("refused");
+        assert!(error.contains("input.records: is only for format = \"json\"; remove it"), "{error}");
     }
 
     #[test]

@@ -17,7 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::{
     log::{Log, LogError},
     partition::{
-        active::{ActiveRules, Begun, Control, End, Tenure},
+        active::{ActiveRules, Begun, End, Tenure},
+        control::Control,
         restore::Restore,
         standby::{Standbys, Told},
         status::Statuses,

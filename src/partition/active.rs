@@ -1,10 +1,7 @@
 //! One tenure of an active: fence, catch up, aggregate and commit until it is over. A thread of its own; its calls block.
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -12,7 +9,10 @@ use fail::fail_point;
 use hotspare_cluster::{Epoch, Offset, PartitionId, PromotionPhases, Role};
 
 use super::{
+    control::Control,
     machine::{Eligible, Panicked, Replica, Transaction},
+    quiet::Quiet,
+    snapshot::wall_clock_ms,
     standby::{Link, Owned},
     status::Statuses,
 };
@@ -38,44 +38,6 @@ pub struct ActiveRules {
     pub commit_bytes_max: usize,
     /// Longest time of a promotion.
     pub promote_timeout: Duration,
-}
-
-/// What others ask of the thread.
-#[derive(Debug, Default)]
-pub struct Control {
-    stop: AtomicBool,
-    finish: AtomicBool,
-    checkpoint: AtomicBool,
-}
-
-impl Control {
-    /// The tenure is over: undo what is not committed and hand the replica on.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-    }
-
-    /// The tenure is over, but what was read is committed first.
-    pub fn finish(&self) {
-        self.finish.store(true, Ordering::Release);
-    }
-
-    /// Whether this active takes checkpoints itself, because no standby does.
-    pub fn set_checkpoint(&self, alone: bool) {
-        self.checkpoint.store(alone, Ordering::Release);
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-
-    fn finishing(&self) -> bool {
-        self.finish.load(Ordering::Acquire)
-    }
-
-    /// Whether what does not succeed need not be tried again.
-    fn ending(&self) -> bool {
-        self.stopped() || self.finishing()
-    }
 }
 
 /// The first commit of a tenure.
@@ -132,10 +94,13 @@ struct Running {
     batch_begin: Offset,
     committed_at: Instant,
     noted_at: Instant,
+    quiet: Quiet,
 }
 
 enum Read {
     More,
+    /// So much is to be closed before the next record that it takes a transaction of its own.
+    Full,
     Again(Panicked),
     Lost(String),
 }
@@ -220,6 +185,7 @@ impl Tenure {
             records: u64::try_from(owned.0.next().0 - applied_before.0).unwrap_or(0),
             method,
         };
+        let log_time_ms = owned.0.store().log_time_ms();
         let running = Running {
             owned,
             writer,
@@ -228,6 +194,7 @@ impl Tenure {
             batch_begin: next_input,
             committed_at: Instant::now(),
             noted_at: Instant::now(),
+            quiet: Quiet::new(log_time_ms, Instant::now()),
             tenure: self,
         };
         Ok((running, promoted))
@@ -301,7 +268,7 @@ impl Running {
                 return End::Stopped;
             }
             if self.tenure.control.finishing() {
-                let pending = self.replica().pending().records > 0;
+                let pending = !self.replica().pending().is_empty();
                 return if pending { self.commit().err().unwrap_or(End::Stopped) } else { End::Stopped };
             }
             if let Err(end) = self.turn(POLL, false) {
@@ -328,10 +295,16 @@ impl Running {
     /// Reads what there is, and commits if it is time. Returns the records of the transaction.
     fn turn(&mut self, wait: Duration, at_once: bool) -> Result<u64, End> {
         let interval = self.tenure.rules.commit_interval;
-        let pending = self.replica().pending().records > 0;
+        let pending = !self.replica().pending().is_empty();
         let wait = if pending { wait.min(interval.saturating_sub(self.committed_at.elapsed())) } else { wait };
         match self.read(wait) {
             Read::More => {}
+            Read::Full => {
+                let records = self.replica().pending().records;
+                self.commit()?;
+                self.seek(self.next_input)?;
+                return Ok(records);
+            }
             Read::Again(panicked) => {
                 tracing::error!(partition = %self.tenure.partition, offset = %panicked.offset,
                     "internal error on an input record; it goes to the dead letters");
@@ -341,10 +314,11 @@ impl Running {
             Read::Lost(error) => return Err(End::Failed(error)),
         }
         fail_point!("after_decode");
+        self.tell_log_time();
         let pending = self.replica().pending();
         let full = pending.entries >= self.tenure.rules.commit_entries_max
             || pending.bytes >= self.tenure.rules.commit_bytes_max;
-        if at_once || full || (pending.records > 0 && self.committed_at.elapsed() >= interval) {
+        if at_once || full || (!pending.is_empty() && self.committed_at.elapsed() >= interval) {
             self.commit()?;
             return Ok(pending.records);
         }
@@ -355,7 +329,8 @@ impl Running {
     fn read(&mut self, wait: Duration) -> Read {
         let (replica, next_input) = (&mut self.owned.0, &mut self.next_input);
         let (statuses, partition) = (&self.tenure.statuses, self.tenure.partition);
-        let batch_begin = self.batch_begin;
+        let (batch_begin, acts_max) = (self.batch_begin, self.tenure.rules.commit_entries_max);
+        let quiet = &mut self.quiet;
         let mut outcome = Read::More;
         self.input.poll(wait, &mut |event| {
             if !matches!(outcome, Read::More) {
@@ -363,7 +338,11 @@ impl Running {
             }
             match event {
                 Event::Record(_, record) if record.offset < *next_input => {}
+                Event::Record(_, record) if !replica.raise_log_time(record.timestamp_ms, acts_max) => {
+                    outcome = Read::Full;
+                }
                 Event::Record(_, record) => {
+                    quiet.has_unread();
                     let next = Offset(record.offset.0 + 1);
                     let record = InputRecord {
                         offset: record.offset,
@@ -379,6 +358,7 @@ impl Running {
                 }
                 Event::End(_, end) => {
                     *next_input = (*next_input).max(end);
+                    quiet.reached_end();
                     statuses.update(partition, |status| status.input_lag_records = Some(0));
                 }
                 Event::Error(_, LogError::OffsetOutOfRange { .. }) => {
@@ -395,8 +375,19 @@ impl Running {
         outcome
     }
 
+    /// Where nothing is unread and silence closes something by now, says so in the changelog (SEMANTICS 7).
+    fn tell_log_time(&mut self) {
+        let (next, acts_max) = (self.next_input, self.tenure.rules.commit_entries_max);
+        let log_time_ms = self.replica().store().log_time_ms();
+        let now_ms = self.quiet.log_time_to_tell(log_time_ms, Instant::now(), wall_clock_ms());
+        if let Some(now_ms) = now_ms {
+            self.replica().log_time_fact(next, now_ms, acts_max);
+        }
+    }
+
     fn seek(&mut self, to: Offset) -> Result<(), End> {
         self.next_input = to;
+        self.quiet.has_unread();
         self.input.assign(self.tenure.partition, to).map_err(|error| End::Failed(error.to_string()))
     }
 
@@ -439,7 +430,7 @@ impl Running {
             status.level_at = Some(Instant::now());
             status.problem = None;
         });
-        if self.tenure.control.checkpoint.load(Ordering::Acquire) {
+        if self.tenure.control.takes_checkpoints() {
             checkpoints.take_if_due(replica);
         }
     }

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use hotspare_cluster::{Epoch, Offset, PartitionId};
 
+use super::devices::{Devices, Split};
 use crate::{
     changelog::{ChangelogError, Progress},
     log::{Committed, Message, Topic},
@@ -27,6 +28,8 @@ pub struct Replica {
     following: bool,
     doubt: Option<Doubt>,
     checks: Checks,
+    /// Where it tells of its devices.
+    devices: Option<Devices>,
     /// Input records on which our own code panicked: they are rejected instead of applied.
     poisoned: BTreeSet<Offset>,
 }
@@ -116,8 +119,31 @@ impl Replica {
             following: false,
             doubt: None,
             checks: Checks::default(),
+            devices: None,
             poisoned: BTreeSet::new(),
         }
+    }
+
+    /// From now on tells which devices it has, until it is dropped.
+    pub fn tell_devices(&mut self, devices: Devices) {
+        self.store.watch_devices();
+        self.devices = Some(devices);
+        self.note_devices();
+    }
+
+    fn note_devices(&mut self) {
+        let Some(devices) = &self.devices else { return };
+        let found = devices.note(&mut self.store);
+        if found.is_empty() {
+            return;
+        }
+        let named: Vec<_> =
+            found.iter().map(|Split { device, partitions }| format!("{device:?} on {partitions:?}")).collect();
+        tracing::warn!(
+            event = "device_on_two_partitions",
+            devices = named.join(", "),
+            "the windows of these devices are split by partition: produce their records with the device as the key"
+        );
     }
 
     /// The partition.
@@ -189,6 +215,7 @@ impl Replica {
         } else {
             self.doubt = Some(Doubt { commit: progress.commit, active: progress.digest });
         }
+        self.note_devices();
         Ok(true)
     }
 
@@ -251,6 +278,20 @@ impl Replica {
         Err(Panicked { offset: record.offset, again_from: batch_begin })
     }
 
+    /// Raises log time to a record's timestamp before it is read, doing at most about `acts_max` of what is due because of
+    /// that; false if there is more: commit with this record's offset as the next one, and call it again.
+    pub fn raise_log_time(&mut self, log_time_ms: i64, acts_max: usize) -> bool {
+        self.store.raise_log_time(log_time_ms, acts_max)
+    }
+
+    /// Writes a log-time fact before the input record of this offset, if silence closes or forgets anything by then.
+    /// Like [`Replica::raise_log_time`] it may go only a part of the way.
+    pub fn log_time_fact(&mut self, before: Offset, log_time_ms: i64, acts_max: usize) {
+        if self.store.is_silence_due(log_time_ms) {
+            self.store.log_time_fact(before, log_time_ms, acts_max);
+        }
+    }
+
     /// All that one transaction has to write, the progress record last.
     pub fn transaction(&mut self, epoch: Epoch, next_input: Offset) -> Transaction {
         let batch = self.store.batch(epoch, next_input);
@@ -271,6 +312,7 @@ impl Replica {
         self.next = committed.changelog_next;
         self.epoch_seen = self.epoch_seen.max(transaction.progress.epoch);
         self.poisoned.clear();
+        self.note_devices();
     }
 
     /// The transaction is not committed, or nobody knows: back to the last commit that is known.
@@ -289,6 +331,14 @@ impl Replica {
     #[must_use]
     pub fn pending(&self) -> crate::store::Pending {
         self.store.pending()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Some(devices) = &self.devices {
+            devices.forget(self.partition());
+        }
     }
 }
 

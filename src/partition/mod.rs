@@ -5,7 +5,10 @@
 //! A [`machine::Replica`] is owned by exactly one of them and handed on whole, so that no state is ever shared.
 
 pub mod active;
+pub mod control;
+pub mod devices;
 pub mod machine;
+mod quiet;
 pub mod restore;
 pub mod snapshot;
 pub mod standby;

@@ -49,7 +49,8 @@ impl Restore {
         let mut said = false;
         while wanted() {
             match self.once(partition) {
-                Ok(restored) => {
+                Ok(mut restored) => {
+                    restored.0.tell_devices(self.statuses.devices().clone());
                     self.statuses.update(partition, |status| {
                         status.problem = None;
                         status.role = Role::Restoring;

@@ -8,6 +8,7 @@ use std::{
 
 use hotspare_cluster::{Epoch, Offset, PartitionId, ReplicaReport, Role};
 
+use super::devices::Devices;
 use super::machine::{Checks, Replica};
 use crate::changelog::Progress;
 
@@ -116,11 +117,20 @@ impl ReplicaStatus {
 
 /// The status of all replicas of a node; a cheap handle.
 #[derive(Debug, Clone, Default)]
-pub struct Statuses(Arc<Mutex<BTreeMap<PartitionId, ReplicaStatus>>>);
+pub struct Statuses {
+    replicas: Arc<Mutex<BTreeMap<PartitionId, ReplicaStatus>>>,
+    devices: Devices,
+}
 
 impl Statuses {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PartitionId, ReplicaStatus>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The devices of the replicas.
+    #[must_use]
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// Changes the status of a replica, which is made if it is new.

@@ -7,17 +7,24 @@ use std::borrow::Cow;
 
 use hotspare_cluster::Offset;
 
+mod body;
+mod identity;
+mod influx;
 pub(crate) mod instant;
 mod json;
+mod json_records;
 mod number;
 mod outcome;
+mod senml;
 mod source;
 mod value;
 
+pub(crate) use identity::Identity;
 pub use outcome::{Outcome, Reason};
 
-use crate::semantics::{InputRules, ValueRules};
-use json::{Document, Place};
+use crate::semantics::{FormatRules, InputRules};
+use json_records::JsonRules;
+use senml::SenmlRules;
 
 /// One record of the input topic, borrowed from the Kafka client.
 #[derive(Clone, Debug)]
@@ -50,6 +57,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) time_ms: i64,
     /// Finite, never -0.0.
     pub(crate) value: f64,
+    /// None: it is no copy of any other reading.
+    pub(crate) identity: Option<Identity>,
 }
 
 /// A candidate for a reading, as it is given to the caller of [`Reader::read`].
@@ -72,7 +81,9 @@ impl Candidate<'_> {
 /// Reads records; keeps nothing but room that is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    scratch: json::Scratch,
+    json: json::Scratch,
+    senml: senml::Scratch,
+    influx: influx::Scratch,
 }
 
 impl Reader {
@@ -81,13 +92,13 @@ impl Reader {
         let Some(value) = record.value else {
             return each(Candidate::whole_record(Outcome::NullRecord));
         };
-        if let Err(reason) = self.read_json(rules, record, value, &mut each) {
+        if let Err(reason) = self.read_value(rules, record, value, &mut each) {
             each(Candidate::whole_record(Outcome::Rejected(reason)));
         }
     }
 
     /// An error means that the whole record is one rejection; no candidate was given then.
-    fn read_json(
+    fn read_value(
         &mut self,
         rules: &InputRules,
         record: &InputRecord<'_>,
@@ -97,82 +108,15 @@ impl Reader {
         if value.first() == Some(&0) {
             return Err(Reason::SchemaRegistryFraming);
         }
-        let document = self.scratch.parse(value, rules.decode.as_ref()).map_err(|_| Reason::BadJson)?;
-        let array = match &rules.records {
-            None => None,
-            Some(pointer) => {
-                let place = document.resolve(Place::ROOT, pointer).filter(|place| document.is_array(*place));
-                Some(place.ok_or(Reason::NoRecords)?)
+        match &rules.format {
+            FormatRules::Json { decode, records, values } => {
+                let json = JsonRules { decode: decode.as_ref(), records: records.as_ref(), values };
+                json_records::read(&mut self.json, (rules, json), record, value, each)
             }
-        };
-        check_candidates(rules, &document, array)?;
-        let bodies = Bodies { rules, record, document: &document };
-        match array {
-            None => bodies.read(0, Place::ROOT, each),
-            Some(array) => {
-                for (index, body) in (0..).zip(document.elements(array)) {
-                    bodies.read(index, body, each);
-                }
+            FormatRules::Senml { split, values } => {
+                senml::read(&mut self.senml, (rules, SenmlRules { split, values }), record, value, each)
             }
-        }
-        Ok(())
-    }
-}
-
-/// A record must hold a candidate, and not too many.
-fn check_candidates(rules: &InputRules, document: &Document<'_>, array: Option<Place>) -> Result<(), Reason> {
-    let candidates_of = |body| {
-        let is_there = |value: &&ValueRules| document.resolve(body, &value.pointer).is_some();
-        rules.values.iter().filter(is_there).count().max(1)
-    };
-    let Some(array) = array else {
-        let is_surely_few = rules.values.len() <= rules.readings_max;
-        let is_few = is_surely_few || candidates_of(Place::ROOT) <= rules.readings_max;
-        return if is_few { Ok(()) } else { Err(Reason::TooManyReadings) };
-    };
-    let bodies = document.elements(array).count();
-    if bodies == 0 {
-        return Err(Reason::NoValue);
-    }
-    // Counting exactly is needed only where the record could hold too many.
-    let is_surely_few = bodies.saturating_mul(rules.values.len()) <= rules.readings_max;
-    if is_surely_few || document.elements(array).map(candidates_of).sum::<usize>() <= rules.readings_max {
-        Ok(())
-    } else {
-        Err(Reason::TooManyReadings)
-    }
-}
-
-/// A record's bodies, each read on its own.
-struct Bodies<'r, 'd> {
-    rules: &'r InputRules,
-    record: &'r InputRecord<'r>,
-    document: &'r Document<'d>,
-}
-
-impl Bodies<'_, '_> {
-    fn read(&self, index: u32, body: Place, each: &mut impl FnMut(Candidate<'_>)) {
-        let device = source::device(self.rules, self.record, self.document, body);
-        let time = source::time(self.rules, self.record, self.document, body);
-        let of_body = match (&device, &time) {
-            (Err(reason), _) | (Ok(_), Err(reason)) => Err(Outcome::Rejected(*reason)),
-            (Ok(device), Ok(time_ms)) => Ok((device.as_ref(), *time_ms)),
-        };
-        let mut has_value = false;
-        for rule in &self.rules.values {
-            let Some(place) = self.document.resolve(body, &rule.pointer) else {
-                continue;
-            };
-            has_value = true;
-            let reading = of_body.and_then(|(device, time_ms)| {
-                let value = value::value(&self.document.content(place), rule)?;
-                Ok(Reading { device, metric: &rule.name, time_ms, value })
-            });
-            each(Candidate { body: Some(index), metric: Some(&rule.name), reading });
-        }
-        if !has_value {
-            let outcome = of_body.err().unwrap_or(Outcome::Rejected(Reason::NoValue));
-            each(Candidate { body: Some(index), metric: None, reading: Err(outcome) });
+            FormatRules::Influx { values } => influx::read(&mut self.influx, (rules, values), record, value, each),
         }
     }
 }
@@ -183,6 +127,29 @@ mod tests {
     use crate::semantics::Semantics;
     use hotspare_cluster::Offset;
     use proptest::prelude::*;
+
+    /// Each candidate as `body device metric time value`, or `body metric outcome`; the record's timestamp is
+    /// 1704067200000.
+    pub(super) fn outcomes(config: &str, value: &[u8]) -> Vec<String> {
+        let semantics = Semantics::from_toml(config).expect("a configuration");
+        let record = InputRecord {
+            offset: Offset(0),
+            timestamp_ms: 1_704_067_200_000,
+            key: None,
+            value: Some(value),
+            headers: vec![],
+        };
+        let mut found = Vec::new();
+        Reader::default().read(semantics.input(), &record, |candidate| {
+            let body = candidate.body.map_or("-".to_owned(), |body| body.to_string());
+            let metric = candidate.metric.map_or(String::new(), |metric| format!(" {metric}"));
+            found.push(match candidate.reading {
+                Ok(reading) => format!("{body} {}{metric} {} {}", reading.device, reading.time_ms, reading.value),
+                Err(outcome) => format!("{body}{metric} {}", outcome.label()),
+            });
+        });
+        found
+    }
 
     /// Body, metric, value or outcome of a candidate.
     type Found = (Option<u32>, Option<String>, Result<f64, Outcome>);

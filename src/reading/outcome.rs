@@ -134,6 +134,12 @@ pub enum Outcome {
     Rejected(Reason),
 }
 
+impl From<Reason> for Outcome {
+    fn from(reason: Reason) -> Self {
+        Outcome::Rejected(reason)
+    }
+}
+
 impl Outcome {
     /// The outcome's name, and that of the reason for rejections, as dead letters show it.
     pub fn label(self) -> &'static str {

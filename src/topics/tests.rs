@@ -165,3 +165,23 @@ fn the_changelog_tells_how_long_tombstones_stay() {
     assert_eq!(found.delete_retention_ms("plant-changelog"), Some(5000));
     assert_eq!(found.delete_retention_ms("nowhere"), None);
 }
+
+#[test]
+fn silence_needs_an_input_whose_timestamps_are_bounded() {
+    for sets in [&["window.idle_close=1m"][..], &["window.retention=1d"]] {
+        let problems = |settings: &[(&str, &str)]| {
+            problems_after(&config(sets), |found| {
+                settings.iter().for_each(|(name, value)| set(found, "iot", name, value));
+            })
+        };
+        let found =
+            problems(&[("message.timestamp.type", "CreateTime"), ("message.timestamp.after.max.ms", "86400001")]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].setting, found[0].severity), ("message.timestamp.type", Severity::Fatal));
+        assert!(found[0].repair.contains("--topic iot"), "{}", found[0].repair);
+        assert_eq!(problems(&[("message.timestamp.type", "LogAppendTime")]), []);
+        assert_eq!(problems(&[("message.timestamp.after.max.ms", "86400000")]), []);
+    }
+    let unbounded = problems_after(&config(&[]), |found| set(found, "iot", "message.timestamp.type", "CreateTime"));
+    assert_eq!(unbounded, []);
+}

@@ -1,6 +1,7 @@
 //! The check of one partition.
 
 use std::{
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -102,7 +103,7 @@ impl Check<'_> {
         let outputs = self.read_outputs()?;
         self.read_letters()?;
         let input_end = self.tail(Topic::Input).whole()?;
-        let clean = self.clean_run(end)?;
+        let clean = self.clean_run(end, &changelog)?;
         if against.output && is_whole && self.config.semantics().emit() == Emit::Changes {
             for open in clean.open_windows() {
                 self.outputs.expect_current(open.as_bytes(), &mut self.findings);
@@ -127,7 +128,7 @@ impl Check<'_> {
             records: counters.records,
             counted: counters.counted,
             windows_final: counters.windows_final,
-            windows_open: clean.entries(),
+            windows_open: clean.windows_open(),
             outputs,
             dead_letters: counters.dead_letters,
             lost: findings.lost,
@@ -209,13 +210,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// An uninterrupted run over the input, up to before this offset.
-    fn clean_run(&mut self, end: Offset) -> Result<Store, VerifyError> {
+    /// An uninterrupted run over the input, up to before this offset, and the log-time facts that the changelog holds.
+    fn clean_run(&mut self, end: Offset, changelog: &Store) -> Result<Store, VerifyError> {
         let mut outputs = std::mem::replace(&mut self.outputs, Outputs::new(self.partition));
         let mut letters = std::mem::replace(&mut self.letters, Letters::new(self.partition));
         let mut findings = Findings::default();
         let (against, from) = (self.options.against, self.options.from.unwrap_or(Offset(0)));
-        let mut clean = CleanRun::new(self.config.semantics(), self.partition);
+        let mut clean = CleanRun::new(self.config.semantics(), self.partition, changelog.facts());
         self.tail(Topic::Input).read(Offset(0), end, |record| {
             let input = InputRecord {
                 offset: record.offset,
@@ -238,6 +239,11 @@ impl Check<'_> {
             }
             Ok(())
         })?;
+        if against.output {
+            for output in &clean.finish(end).outputs {
+                outputs.expect(&output.key, &output.value, true, &mut findings);
+            }
+        }
         (self.outputs, self.letters) = (outputs, letters);
         self.findings.merge(findings);
         Ok(clean.store)
@@ -260,23 +266,46 @@ fn show_found(output: &Tail<'_>, findings: &mut Findings) -> Result<(), VerifyEr
 /// The pure rooms with a commit after every record, so that every state that any cluster may have shown is seen.
 pub(super) struct CleanRun {
     pub(super) store: Store,
+    /// Log-time facts that are still to come, by the offset before which they stand.
+    facts: VecDeque<(Offset, i64)>,
 }
 
 impl CleanRun {
-    pub(super) fn new(semantics: &Arc<Semantics>, partition: PartitionId) -> Self {
-        Self { store: Store::new(Arc::clone(semantics), partition) }
+    pub(super) fn new(
+        semantics: &Arc<Semantics>,
+        partition: PartitionId,
+        facts: impl Iterator<Item = (Offset, i64)>,
+    ) -> Self {
+        Self { store: Store::new(Arc::clone(semantics), partition), facts: facts.collect() }
     }
 
     /// Reads a record and gives what a commit after it writes.
     pub(super) fn step(&mut self, record: &InputRecord<'_>) -> Batch {
+        self.facts_until(record.offset);
         let store = &mut self.store;
         // A record on which the code panics is a rejection, there as here.
         if catch_unwind(AssertUnwindSafe(|| store.apply(record))).is_err() {
             store.undo();
             store.reject_internal(record);
         }
-        let batch = store.batch(Epoch(0), Offset(record.offset.0.saturating_add(1)));
-        store.committed();
+        self.commit(Offset(record.offset.0.saturating_add(1)))
+    }
+
+    /// Gives what a commit after the last record writes: the facts that follow it.
+    pub(super) fn finish(&mut self, end: Offset) -> Batch {
+        self.facts_until(end);
+        self.commit(end)
+    }
+
+    fn facts_until(&mut self, offset: Offset) {
+        while let Some((before, log_time_ms)) = self.facts.pop_front_if(|(before, _)| *before <= offset) {
+            self.store.log_time_fact(before, log_time_ms, usize::MAX);
+        }
+    }
+
+    fn commit(&mut self, next: Offset) -> Batch {
+        let batch = self.store.batch(Epoch(0), next);
+        self.store.committed();
         batch
     }
 }

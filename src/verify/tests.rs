@@ -34,7 +34,7 @@ fn semantics() -> Arc<Semantics> {
 }
 
 fn clean(mut each: impl FnMut(&[Output], &[Arc<DeadLetter>])) -> Clean {
-    let mut run = CleanRun::new(&semantics(), PARTITION);
+    let mut run = CleanRun::new(&semantics(), PARTITION, std::iter::empty());
     let (mut outputs, mut letters) = (Vec::new(), Vec::new());
     for (offset, (device, ts, value)) in (0..).zip(READINGS) {
         let value = format!("{{\"device_id\":\"{device}\",\"ts\":{ts},\"value\":{value}}}");
@@ -216,7 +216,7 @@ fn dead_letters_are_compared_by_their_record() {
 
 #[test]
 fn a_state_that_misses_a_reading_is_found() {
-    let (whole, mut short) = (clean(|_, _| ()), CleanRun::new(&semantics(), PARTITION));
+    let (whole, mut short) = (clean(|_, _| ()), CleanRun::new(&semantics(), PARTITION, std::iter::empty()));
     let mut findings = Findings::default();
     state::compare(PARTITION, &whole.run.store, &clean(|_, _| ()).run.store, &mut findings);
     assert_eq!(findings, Findings::default());

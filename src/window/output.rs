@@ -3,7 +3,9 @@
 use hotspare_cluster::PartitionId;
 
 use super::Aggregate;
+use super::spread::Spread;
 use super::text::{write_double, write_integer, write_string};
+use crate::semantics::Variance;
 
 /// A window with all that is shown of it.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +16,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) start_ms: i64,
     pub(crate) end_ms: i64,
     pub(crate) aggregate: &'a Aggregate,
+    pub(crate) variance: Variance,
     pub(crate) is_final: bool,
 }
 
@@ -38,7 +41,14 @@ pub(crate) fn write_output(window: &Shown<'_>) -> String {
     integer(&mut text, "first_ms", i128::from(aggregate.first_ms));
     double(&mut text, "last", Some(aggregate.last));
     integer(&mut text, "last_ms", i128::from(aggregate.last_ms));
-    if sum.is_none() || mean.is_none() {
+    let mut is_beyond = sum.is_none() || mean.is_none();
+    if window.variance != Variance::None {
+        let spread = aggregate.spread(window.variance);
+        is_beyond |= matches!(spread, Some(Spread { variance: None, .. } | Spread { stddev: None, .. }));
+        double(&mut text, "variance", spread.and_then(|spread| spread.variance));
+        double(&mut text, "stddev", spread.and_then(|spread| spread.stddev));
+    }
+    if is_beyond {
         text.push_str(",\"overflow\":true");
     }
     text.push_str(if window.is_final { ",\"final\":true}" } else { ",\"final\":false}" });

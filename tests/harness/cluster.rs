@@ -39,6 +39,8 @@ pub struct Plan<'b> {
     broker: &'b Broker,
     nodes: usize,
     partitions: i32,
+    topic_settings: Vec<(&'static str, &'static str)>,
+    left_out: Vec<(&'static str, &'static str)>,
     config: Table,
     per_node: Vec<(usize, Table)>,
     env: Vec<(String, String)>,
@@ -59,6 +61,20 @@ impl<'b> Plan<'b> {
         self
     }
 
+    /// Leaves a setting out that tests have otherwise.
+    #[must_use]
+    pub fn without(mut self, section: &'static str, key: &'static str) -> Self {
+        self.left_out.push((section, key));
+        self
+    }
+
+    /// A setting of the input topic.
+    #[must_use]
+    pub fn topic_setting(mut self, name: &'static str, value: &'static str) -> Self {
+        self.topic_settings.push((name, value));
+        self
+    }
+
     /// An environment variable of every node at every start.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -74,7 +90,7 @@ impl<'b> Plan<'b> {
         let topic = topic.map_or_else(|| format!("{name}-readings"), str::to_owned);
         if !self.broker.topics().contains_key(&topic) {
             // Tests use records of past years, which must not be deleted for their age.
-            self.broker.create_topic(&topic, self.partitions, &[("retention.ms", "-1")]);
+            self.broker.create_topic(&topic, self.partitions, &self.topic_settings);
         }
         let dir = tempfile::Builder::new().prefix("hotspare-test-").tempdir().expect("a folder for the cluster");
         let ports: Vec<(Port, Port)> = (0..self.nodes).map(|_| (Port::reserve(), Port::reserve())).collect();
@@ -94,6 +110,11 @@ impl<'b> Plan<'b> {
             merge(&mut config, self.config.clone());
             for (_, overrides) in self.per_node.iter().filter(|(node, _)| *node == number) {
                 merge(&mut config, overrides.clone());
+            }
+            for (section, key) in &self.left_out {
+                if let Some(Value::Table(section)) = config.get_mut(*section) {
+                    section.remove(*key);
+                }
             }
             let file = base.join("hotspare.toml");
             std::fs::write(&file, config.to_string()).expect("a configuration file");
@@ -149,7 +170,16 @@ impl<'b> TestCluster<'b> {
 
     /// A cluster to be refined before it starts.
     pub fn of(broker: &'b Broker, nodes: usize, partitions: i32) -> Plan<'b> {
-        Plan { broker, nodes, partitions, config: Table::new(), per_node: Vec::new(), env: Vec::new() }
+        Plan {
+            broker,
+            nodes,
+            partitions,
+            topic_settings: vec![("retention.ms", "-1")],
+            left_out: Vec::new(),
+            config: Table::new(),
+            per_node: Vec::new(),
+            env: Vec::new(),
+        }
     }
 
     /// The topic with the windows.

@@ -35,8 +35,13 @@ pub struct Workload {
 impl Workload {
     /// A fleet whose records are spread over so many partitions.
     pub fn new(seed: u64, partitions: i32) -> Self {
+        Self::beginning(seed, partitions, BEGIN_MS)
+    }
+
+    /// The same with another begin of its event time, in milliseconds since 1970.
+    pub fn beginning(seed: u64, partitions: i32, begin_ms: i64) -> Self {
         let partitions = usize::try_from(partitions).expect("partitions");
-        Self { random: ChaCha8Rng::seed_from_u64(seed), now_ms: vec![BEGIN_MS; partitions] }
+        Self { random: ChaCha8Rng::seed_from_u64(seed), now_ms: vec![begin_ms; partitions] }
     }
 
     /// The next records, one candidate for a reading in each.

@@ -1,5 +1,12 @@
 //! Records as devices send them when things go wrong: every form of time, number, text and damage.
 
+#[path = "messy/config.rs"]
+mod config;
+#[path = "messy/influx.rs"]
+mod influx;
+#[path = "messy/senml.rs"]
+mod senml;
+
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -7,8 +14,9 @@ use serde_json::json;
 
 const BASE_MS: i64 = 1_704_067_200_000;
 
-/// Makes records; the same seed makes the same ones.
+/// Makes records and configurations; the same seed makes the same ones.
 pub struct Messy {
+    format: &'static str,
     random: ChaCha8Rng,
 }
 
@@ -122,8 +130,9 @@ const TIMES: [&str; 36] = [
 ];
 
 impl Messy {
-    pub fn new(seed: u64) -> Self {
-        Self { random: ChaCha8Rng::seed_from_u64(seed) }
+    /// `format` as in a configuration.
+    pub fn new(format: &'static str, seed: u64) -> Self {
+        Self { format, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
     fn pick(&mut self, texts: &[&str]) -> String {
@@ -178,11 +187,17 @@ impl Messy {
                     "/3s=",
                     "77u/e30=",
                     "Ilx1ZDgzYyI=",
-                    "eyJhIjoi7aCAIn0="
+                    "eyJhIjoi7aCAIn0=",
+                    "bSBmPTH/Cg==",
+                    "77u/bSxkZXZpY2VfaWQ9YSBmPTEK"
                 ]))
             }
             _ => {
-                let mut text = self.document(now_ms);
+                let mut text = match self.format {
+                    "senml" => self.pack(now_ms),
+                    "influx" => self.lines(now_ms),
+                    _ => self.document(now_ms),
+                };
                 if self.chance(4) {
                     self.damage(&mut text);
                 }
@@ -202,7 +217,7 @@ impl Messy {
         } else {
             let what = self.pick(&[
                 ",", "\"", "\\", "}", "]", "{", "[", "\u{1}", "\u{feff}", " ", "0", "\\ud83c", "\\n", "nan", "\u{a0}",
-                "/**/",
+                "/**/", "=", "\n", "\r\n", "#", "\\ ", "\"=\"",
             ]);
             text.insert_str(at, &what);
         }

@@ -133,6 +133,29 @@ impl<'d> Document<'d> {
         Some(Place(at))
     }
 
+    /// The members of an object in order, of equal names all; none if it is no object.
+    pub(crate) fn members(&self, place: Place) -> impl Iterator<Item = (Cow<'d, str>, Place)> + use<'d> {
+        let document = *self;
+        let object = self.nodes.get(place.0).filter(|node| node.kind == Kind::Object);
+        let (mut at, end) = object.map_or((0, 0), |node| (place.0 + 1, node.next as usize));
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let name = document.nodes.get(at)?;
+            let value = at + 1;
+            let written = document.written(at, name);
+            at = document.nodes.get(value)?.next as usize;
+            let name = if name.kind == Kind::Text { Cow::Borrowed(written) } else { Cow::Owned(unescape(written)) };
+            Some((name, Place(value)))
+        })
+    }
+
+    /// Whether an object stands there.
+    pub(crate) fn is_object(&self, place: Place) -> bool {
+        self.nodes.get(place.0).is_some_and(|node| node.kind == Kind::Object)
+    }
+
     /// Whether an array stands there.
     pub(crate) fn is_array(&self, place: Place) -> bool {
         self.nodes.get(place.0).is_some_and(|node| node.kind == Kind::Array)

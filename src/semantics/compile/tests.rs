@@ -73,34 +73,78 @@ fn what_is_wrong_is_named() {
     ] {
         assert_eq!(refused(text), [key], "{text}");
     }
+    for (text, key) in [
+        ("records = \"/r\"\n", "input.records"),
+        ("decode = \"/r\"\n", "input.decode"),
+        ("[input.device]\npointer = \"/a\"\n", "input.device.pointer"),
+        ("[input.device]\nfrom = \"document\"\n", "input.device.from"),
+        ("[input.device]\nfrom = \"key\"\npointer = \"/a\"\n", "input.device.pointer"),
+        ("[input.time]\npointer = \"/a\"\n", "input.time.pointer"),
+        ("[input.time]\nunit = \"s\"\n", "input.time.unit"),
+        ("[input.time]\nzone = \"UTC\"\n", "input.time.zone"),
+        ("[input.time]\nfrom = \"key\"\n", "input.time.from"),
+        ("[[input.value]]\nname = \"a\"\npointer = \"/a\"\n", "input.value[0].pointer"),
+        ("[[input.value]]\nname = \"a\"\nmetric = \"\"\n", "input.value[0].metric"),
+        ("[[input.value]]\nmetric = \"a\"\n", "input.value[0].name"),
+        ("[input.senml]\nsplit = \"\"\n", "input.senml.split"),
+    ] {
+        assert_eq!(refused(&format!("format = \"senml\"\n{text}")), [key], "senml {text}");
+    }
+    for (text, key) in [
+        ("records = \"/r\"\n", "input.records"),
+        ("[input.device]\nfrom = \"document\"\n", "input.device.from"),
+        ("[input.time]\nfrom = \"document\"\n", "input.time.from"),
+        ("[[input.value]]\nname = \"a\"\n", "input.value[0].pointer"),
+        ("[[input.value]]\nname = \"a\"\npointer = \"/a\"\nmetric = \"a\"\n", "input.value[0].metric"),
+        ("[input.senml]\nsplit = \"/\"\n", "input.senml"),
+    ] {
+        assert_eq!(refused(&format!("format = \"influx\"\n{text}")), [key], "influx {text}");
+    }
     let twice = "[[input.value]]\nname = \"a\"\npointer = \"/a\"\n[[input.value]]\nname = \"a\"\npointer = \"/b\"\n";
     assert_eq!(refused(twice), ["input.value[1].name"]);
     assert_eq!(errors("")[0].key, "input.topic");
 }
 
 #[test]
-fn what_a_later_version_brings_is_refused_as_not_supported_yet() {
+fn windows_have_what_their_kind_needs_and_nothing_else() {
     for (text, key) in [
-        ("format = \"senml\"\n[input.senml]\nsplit = \"/\"\n", "input.format"),
-        ("format = \"influx\"\n", "input.format"),
-        ("[input.dedup]\nby = \"reading\"\n", "input.dedup.by"),
-        ("[window]\nkind = \"hopping\"\nadvance = \"10m\"\n", "window.kind"),
-        ("[window]\nkind = \"session\"\ngap = \"10m\"\n", "window.kind"),
-        ("[window]\nkind = \"calendar\"\nunit = \"day\"\nzone = \"UTC\"\n", "window.kind"),
-        ("[window]\nidle_close = \"1h\"\n", "window.idle_close"),
-        ("[window]\nretention = \"1h\"\n", "window.retention"),
-        ("[output]\nvariance = \"sample\"\n", "output.variance"),
+        ("kind = \"hopping\"\n", "window.advance"),
+        ("kind = \"hopping\"\nadvance = \"0s\"\n", "window.advance"),
+        ("kind = \"hopping\"\nadvance = \"61m\"\n", "window.advance"),
+        ("kind = \"hopping\"\nadvance = \"3599ms\"\n", "window.advance"),
+        ("kind = \"hopping\"\nadvance = \"1m\"\nsize = \"0s\"\n", "window.size"),
+        ("kind = \"hopping\"\nadvance = \"1m\"\ngap = \"1m\"\n", "window.gap"),
+        ("kind = \"session\"\n", "window.gap"),
+        ("kind = \"session\"\ngap = \"0s\"\n", "window.gap"),
+        ("kind = \"session\"\ngap = \"1m\"\nsize = \"1h\"\n", "window.size"),
+        ("kind = \"session\"\ngap = \"1m\"\n[output]\nemit = \"changes\"\n", "output.emit"),
+        ("kind = \"calendar\"\n", "window.unit"),
+        ("kind = \"calendar\"\nunit = \"day\"\nzone = \"Europe/Atlantis\"\n", "window.zone"),
+        ("kind = \"calendar\"\nunit = \"day\"\nsize = \"1h\"\n", "window.size"),
+        (
+            "kind = \"calendar\"\nunit = \"day\"\n[input.limits]\nmin_time = \"1969-12-31T23:59:59Z\"\n",
+            "input.limits.min_time",
+        ),
+        ("idle_close = \"0s\"\n", "window.idle_close"),
+        ("idle_close = \"never\"\n", "window.idle_close"),
+        ("retention = \"0s\"\n", "window.retention"),
+        ("idle_close = \"61s\"\nretention = \"1m\"\n", "window.retention"),
     ] {
-        let found = errors(&with_topic(text));
-        assert!(found.len() == 1 && found[0].key == key, "{text}: {found:?}");
-        assert!(found[0].message.contains("not supported yet by this version"), "{found:?}");
+        assert_eq!(refused(&format!("[window]\n{text}")), [key], "{text}");
+    }
+    for text in [
+        "kind = \"hopping\"\nadvance = \"1h\"\n",
+        "kind = \"hopping\"\nadvance = \"3600ms\"\n",
+        "kind = \"session\"\ngap = \"1ms\"\n",
+        "kind = \"calendar\"\nunit = \"month\"\n[input.limits]\nmin_time = \"1970-01-01T00:00:00Z\"\n",
+        "idle_close = \"1m\"\nretention = \"60s\"\n",
+    ] {
+        assert_eq!(refused(&format!("[window]\n{text}")), [""; 0], "{text}");
     }
 }
 
 #[test]
 fn everything_that_is_wrong_is_said_at_once() {
-    let found = refused(
-        "records = \"r\"\n[input.time]\nzone = \"x\"\n[window]\nsize = \"x\"\n[output]\nvariance = \"sample\"\n",
-    );
-    assert_eq!(found, ["input.records", "input.time.zone", "window.size", "output.variance"]);
+    let found = refused("records = \"r\"\n[input.time]\nzone = \"x\"\n[window]\nsize = \"x\"\nretention = \"x\"\n");
+    assert_eq!(found, ["input.records", "input.time.zone", "window.size", "window.retention"]);
 }

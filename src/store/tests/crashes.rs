@@ -193,12 +193,27 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_rules() -> impl Strategy<Value = Arc<Semantics>> {
-    let windows = prop::sample::select(vec![("1h", "0s"), ("1h", "30m"), ("10m", "2h"), ("7m", "0s"), ("1d", "1h")]);
-    (windows, any::<bool>()).prop_map(|((size, grace), changes)| {
-        let emit = if changes { "changes" } else { "final" };
+    let windows = prop::sample::select(vec![
+        "size = \"1h\"\n",
+        "size = \"1h\"\ngrace = \"30m\"\n",
+        "size = \"10m\"\ngrace = \"2h\"\n",
+        "size = \"1d\"\ngrace = \"1h\"\nidle_close = \"20m\"\n",
+        "kind = \"hopping\"\nsize = \"1h\"\nadvance = \"20m\"\ngrace = \"10m\"\n",
+        "kind = \"hopping\"\nsize = \"30m\"\nadvance = \"7m\"\nidle_close = \"10m\"\nretention = \"30m\"\n",
+        "kind = \"session\"\ngap = \"15m\"\ngrace = \"30m\"\n",
+        "kind = \"session\"\ngap = \"40m\"\ngrace = \"3h\"\nretention = \"1h\"\n",
+        "size = \"10m\"\nretention = \"1m\"\n",
+        "kind = \"calendar\"\nunit = \"hour\"\nzone = \"Asia/Kathmandu\"\nretention = \"2h\"\n",
+        "kind = \"calendar\"\nunit = \"day\"\ngrace = \"30m\"\nidle_close = \"40m\"\n",
+    ]);
+    let dedup = prop::sample::select(vec!["none", "reading", "id:/a", "header:h"]);
+    let variance = prop::sample::select(vec!["none", "sample", "population"]);
+    (windows, dedup, variance, any::<bool>()).prop_map(|(window, dedup, variance, changes)| {
+        let emit = if changes && !window.contains("session") { "changes" } else { "final" };
         semantics(&format!(
-            "[input.limits]\nmax_future = \"off\"\n[window]\nsize = \"{size}\"\ngrace = \"{grace}\"\n[output]\nemit = \"{emit}\"\n\
-             dead_letter = [\"late\", \"rejected\", \"missing\", \"null_record\"]\n"
+            "[input.dedup]\nby = \"{dedup}\"\nkeep = \"45m\"\n[input.limits]\nmax_future = \"off\"\n[window]\n{window}\
+             [output]\nvariance = \"{variance}\"\nemit = \"{emit}\"\n\
+             dead_letter = [\"late\", \"rejected\", \"missing\", \"duplicate\", \"null_record\"]\n"
         ))
     })
 }

@@ -1,4 +1,5 @@
 mod crashes;
+mod silence;
 
 use std::sync::Arc;
 
@@ -134,7 +135,7 @@ fn pending_grows_and_is_empty_after_the_commit() {
     store.batch(Epoch(1), Offset(3));
     store.committed();
     assert_eq!((store.pending(), store.has_changes()), (super::Pending::default(), false));
-    store.raise_log_time(i64::MAX);
+    store.raise_log_time(i64::MAX, usize::MAX);
     assert!(store.has_changes());
 }
 
@@ -178,10 +179,10 @@ fn a_panic_amid_a_record_is_undone() {
     }
     // As far as a record with two readings gets when the second one panics.
     let record = reading("d", 90, "2");
-    store.active.begin(&record.borrowed(1));
+    store.active.begin(&rules, &record.borrowed(1));
     let time_ms = BASE_MS + 90 * MINUTE_MS;
-    let first = crate::reading::Reading { device: "d", metric: "a", time_ms, value: 2.0 };
-    store.active.read(rules.windows(), &first);
+    let first = crate::reading::Reading { device: "d", metric: "a", time_ms, value: 2.0, identity: None };
+    store.active.read(&rules, &first);
     store.undo();
     for store in [&mut store, &mut other] {
         store.apply(&reading("d", 2, "4").borrowed(2));

@@ -62,7 +62,6 @@ impl ExactSum {
     }
 
     /// Adds another sum.
-    #[cfg_attr(not(test), allow(dead_code, reason = "sessions will merge windows"))]
     pub(crate) fn merge(&mut self, other: &ExactSum) {
         let (mut limbs, mut carry) = (self.all_limbs(), false);
         for (limb, other) in limbs.iter_mut().zip(other.all_limbs()) {
@@ -168,13 +167,10 @@ struct Part {
 
 impl Part {
     fn of(value: f64) -> Self {
-        let bits = value.to_bits();
-        let (exponent, fraction) = (bits >> 52 & 0x7FF, bits & ((1 << 52) - 1));
-        // Source: IEEE 754, binary64. Subnormals have the exponent of the smallest normals and no leading one.
-        let (shift, mantissa) = if exponent == 0 { (0, fraction) } else { (exponent - 1, fraction | 1 << 52) };
+        let (mantissa, shift) = magnitude(value);
         let wide = u128::from(mantissa) << (shift % 64);
-        #[allow(clippy::cast_possible_truncation, reason = "the halves of 128 bits, and a number below 32")]
-        Self { is_negative: bits >> 63 != 0, limb: (shift / 64) as usize, low: wide as u64, high: (wide >> 64) as u64 }
+        #[allow(clippy::cast_possible_truncation, reason = "the halves of 128 bits")]
+        Self { is_negative: value.is_sign_negative(), limb: shift / 64, low: wide as u64, high: (wide >> 64) as u64 }
     }
 
     /// Adds it at the limb; false when the sum does not fit, which the limbs then do not hold.
@@ -196,6 +192,15 @@ impl Part {
         }
         was_negative != self.is_negative || is_negative(limbs) == was_negative
     }
+}
+
+/// The size of a finite double: a whole number below 2^53 and how far it is shifted up, in units of 2^-1074.
+pub(super) fn magnitude(value: f64) -> (u64, usize) {
+    let bits = value.to_bits();
+    let (exponent, fraction) = (bits >> 52 & 0x7FF, bits & ((1 << 52) - 1));
+    // Source: IEEE 754, binary64. Subnormals have the exponent of the smallest normals and no leading one.
+    #[allow(clippy::cast_possible_truncation, reason = "below 2048")]
+    if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent as usize - 1) }
 }
 
 fn add_with_carry(limb: u64, other: u64, carry: bool) -> (u64, bool) {
@@ -239,7 +244,7 @@ fn divide(limbs: &mut [u64], divisor: u64) -> u64 {
 }
 
 /// The nearest double of limbs + remainder / divisor units; None when it is beyond the doubles.
-fn round(limbs: &[u64], remainder: u64, divisor: u64) -> Option<f64> {
+pub(super) fn round(limbs: &[u64], remainder: u64, divisor: u64) -> Option<f64> {
     let bits = limbs
         .iter()
         .rposition(|limb| *limb != 0)
