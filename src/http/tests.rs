@@ -171,7 +171,7 @@ fn readiness_names_what_is_wrong_and_can_leave_it_out() {
     assert_eq!(answer.status, 503);
     assert_eq!(
         answer.body,
-        "[+]identity ok\n[+]leader_seen ok\n[+]not_stopping ok\n[+]not_removed ok\n[+]kafka_client ok\n\
+        "[+]identity ok\n[+]leader_seen ok\n[+]raft ok\n[+]not_stopping ok\n[+]not_removed ok\n[+]kafka_client ok\n\
          [-]topics topic \"x\" has cleanup.policy=delete\n[+]replicas ok\n"
     );
     assert_eq!(server.get("/readyz?exclude=topics").status, 200);
