@@ -4,6 +4,7 @@
 
 mod harness;
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use harness::broker::Broker;
 use harness::cluster::TestCluster;
+use harness::collector::Collector;
 use harness::records::Rec;
 use harness::workload::{MESSY, Workload};
 use hotspare::PartitionId;
@@ -129,6 +131,46 @@ fn sessions_duplicates_and_silence_survive_kills() {
             cluster.progress(i32::try_from(part.partition.0).expect("small")).pop().expect("progress").counters;
         assert!(counters.duplicate > 20 && counters.windows_final > 20 && counters.late > 0, "{counters:?}");
     }
+}
+
+/// One failover is one event id in the logs and one trace of both nodes that took part.
+#[test]
+fn a_failover_has_one_id_in_all_logs_and_one_trace() {
+    let collector = Collector::start();
+    let mut cluster = TestCluster::of(Broker::shared(), 3, 1)
+        .config(MESSY)
+        .config(&format!("[replication]\nstandbys = 2\n[traces]\nendpoint = \"{}\"", collector.endpoint()))
+        .start();
+    // Until the one that orders and the one that takes over are two, which the planner prefers.
+    let mut workload = Workload::new(5, 1);
+    let (event, trace) = (0..5)
+        .find_map(|_| {
+            cluster.broker.produce(&cluster.topic, &workload.chunk(20));
+            let active = cluster.wait_active(0, WITHIN);
+            let before = epoch(&cluster, 0, active).expect("an epoch");
+            cluster.nodes[active].kill9();
+            let event = cluster.wait_until("the failover", WITHIN, |cluster| success(cluster, 0, before));
+            cluster.nodes[active].start();
+            cluster.wait_ready();
+            let trace = cluster.wait_until("its trace", WITHIN, |_| {
+                let spans = collector.spans();
+                let id = spans.iter().rev().find(|(_, span)| span.name == "failover")?.1.trace_id.clone();
+                let trace: Vec<_> = spans.into_iter().filter(|(_, span)| span.trace_id == id).collect();
+                trace.iter().any(|(_, span)| span.name == "failover decide").then_some(trace)
+            });
+            let senders: BTreeSet<_> = trace.iter().map(|(sender, _)| sender.clone()).collect();
+            (senders.len() == 2).then_some((event, trace))
+        })
+        .expect("a failover that two nodes tell of");
+    let whole = &trace.iter().find(|(_, span)| span.name == "failover").expect("the whole").1;
+    for (_, span) in trace.iter().filter(|(_, span)| span.name != "failover") {
+        assert_eq!(span.parent_span_id, whole.span_id, "{span:?}");
+    }
+    let names: BTreeSet<_> = trace.iter().map(|(_, span)| span.name.as_str()).collect();
+    assert!(names.contains("failover fence") && names.contains("failover first_output"), "{names:?}");
+    let event_id = format!("\"event_id\":\"0-{}\"", event["epoch"]);
+    let told = cluster.nodes.iter().filter(|node| node.log_text().contains(&event_id)).count();
+    assert!(told >= 2, "{event_id} is in the logs of {told} nodes");
 }
 
 /// Feeds the only node until it has died. It must have been killed by itself: a point that is never reached proves nothing.

@@ -36,6 +36,16 @@ number!(
     Offset(i64)
 );
 
+/// Names one change of an active, such as `3-43`, in the logs and traces of all nodes: partition and epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventId(pub PartitionId, pub Epoch);
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.0, self.1)
+    }
+}
+
 /// Stable name of a node, such as `hotspare-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

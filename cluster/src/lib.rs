@@ -26,7 +26,7 @@ pub use history::{
     CandidateReason, EventKind, EventResult, Evidence, HistoryEvent, NodeRef, PassedOver, Phases, Reason, WallTime,
 };
 pub use identity::{Identity, IdentityError};
-pub use ids::{Epoch, NodeId, Offset, PartitionId, Slot};
+pub use ids::{Epoch, EventId, NodeId, Offset, PartitionId, Slot};
 pub use options::{Options, Settings};
 pub use report::{NodeReport, PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport, Replicas, Role};
 pub use view::{Liveness, NodeView, PartitionView, View, WithheldView};

@@ -147,7 +147,8 @@ fn an_unknown_key_in_a_list_of_tables_is_named_too() {
     assert_eq!(
         errors_of("[[input.value]]\nname = \"v\"\npointer = \"/v\"\n[[input.value]]\nname = \"w\"\npointe = \"/w\"\n"),
         "hotspare.toml:15: input.value.pointe: unknown key; did you mean input.value.pointer?\n\
-         configuration: input.value[1].pointer: is required: where the value stands, such as \"/value\""
+         configuration: input.value[1].pointer: is required: where the value stands, such as \"/value\"; \
+         influx: \"/fields/NAME\""
     );
 }
 

@@ -3,6 +3,7 @@
 mod kafka_watch;
 mod options;
 mod supervisor;
+mod traces;
 
 use std::{
     future::Future,
@@ -42,6 +43,9 @@ pub enum NodeError {
     /// The Kafka client cannot be made.
     #[error("{0}. Repair: correct [kafka.properties]")]
     Kafka(#[from] LogError),
+    /// The collector's address is none.
+    #[error("traces.endpoint: {0}. Repair: write a URL such as http://127.0.0.1:4318/v1/traces")]
+    Traces(#[from] opentelemetry_otlp::ExporterBuildError),
     /// A topic is not as exactness needs it.
     #[error("{0}")]
     Topics(String),
@@ -116,6 +120,11 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
         health: Arc::clone(&health),
     };
     let (end_http, http_ended) = watch::channel(false);
+    let traces = match config.traces.endpoint.as_str() {
+        "" => None,
+        endpoint => Some(traces::Traces::new(endpoint, &config.cluster.name, &config.node.slot)?),
+    };
+    let traces = traces.map(|traces| tokio::spawn(traces.run(cluster.clone(), http_ended.clone())));
     let server = tokio::spawn(http::run(listener, app, until(http_ended.clone())));
     tokio::spawn(beat(Arc::clone(&health), http_ended));
     health.set_started();
@@ -129,6 +138,11 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
     };
     let result = work(&config, parts, &health, asked_to_stop).await;
     end_http.send_replace(true);
+    if let Some(traces) = traces
+        && let Err(error) = traces.await
+    {
+        tracing::error!(%error, "traces ended badly");
+    }
     cluster.shutdown().await;
     if let Err(error) = server.await {
         tracing::error!(%error, "http server ended badly");

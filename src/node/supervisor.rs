@@ -10,7 +10,8 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Assignment, Assignments, Cluster, Epoch, NodeId, PartitionId, PromotionOutcome, PromotionPhases, PromotionResult,
+    Assignment, Assignments, Cluster, Epoch, EventId, NodeId, PartitionId, PromotionOutcome, PromotionPhases,
+    PromotionResult,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -219,7 +220,7 @@ impl Supervisor {
         held.state = State::Tenure { epoch, control: Arc::clone(&control) };
         held.tried = epoch;
         held.renew_at = None;
-        tracing::info!(%partition, %epoch, renewed, "promoting");
+        tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, renewed, "promoting");
         let tenure = Tenure {
             partition,
             epoch,
@@ -293,7 +294,7 @@ impl Supervisor {
         match end {
             End::Stopped => {}
             End::Fenced(reason) => {
-                tracing::warn!(%partition, %epoch, reason, "fenced");
+                tracing::warn!(event_id = %EventId(partition, epoch), %partition, %epoch, reason, "fenced");
                 held.renew_at = Some(Instant::now() + RENEW_AFTER);
                 cluster.report_fenced(partition, epoch);
             }
@@ -302,7 +303,7 @@ impl Supervisor {
                 cluster.report_epoch_seen(partition, seen);
             }
             End::Failed(error) => {
-                tracing::error!(%partition, %epoch, error, "tenure failed");
+                tracing::error!(event_id = %EventId(partition, epoch), %partition, %epoch, error, "tenure failed");
                 self.parts.statuses.update(partition, |status| status.problem = Some(error.clone()));
                 held.renew_at = Some(Instant::now() + RENEW_AFTER);
                 cluster.report_promotion(outcome(PromotionResult::Failed { error }));

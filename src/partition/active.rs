@@ -6,7 +6,7 @@ use std::{
 };
 
 use fail::fail_point;
-use hotspare_cluster::{Epoch, Offset, PartitionId, PromotionPhases, Role};
+use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role};
 
 use super::{
     control::Control,
@@ -128,7 +128,7 @@ impl Tenure {
                 end
             }
         };
-        tracing::info!(%partition, %epoch, ?end, "tenure over");
+        tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, ?end, "tenure over");
         end
     }
 
@@ -262,7 +262,7 @@ impl Running {
             Err(end) => return end,
         };
         let (partition, epoch, method) = (self.tenure.partition, self.tenure.epoch, promoted.method);
-        tracing::info!(%partition, %epoch, method, readings, "active");
+        tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, method, readings, "active");
         loop {
             if self.tenure.control.stopped() {
                 return End::Stopped;

@@ -14,6 +14,7 @@
 pub mod broker;
 pub mod clock;
 pub mod cluster;
+pub mod collector;
 pub mod disk;
 pub mod node;
 pub mod ports;

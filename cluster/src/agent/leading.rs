@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::detector::Moment;
-use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::ids::{Epoch, EventId, NodeId, PartitionId, Slot};
 use crate::planner::{Facts, NodeFacts, Plan, plan};
 use crate::raft::{Group, Member, RaftStatus};
 use crate::state::{Batch, Command, NewNode};
@@ -233,6 +233,8 @@ impl Leading {
                 continue;
             };
             concerned.push(order.partition);
+            let event_id = EventId(order.partition, order.epoch);
+            tracing::info!(%event_id, kind = ?order.kind, reason = ?order.reason, "active_ordered");
             let last_sign = plan.last_signs.get(&(order.partition, order.epoch)).copied();
             let start = Start {
                 last_sign: last_sign.unwrap_or_else(|| self.node.now()),

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use crate::assignment::Assignments;
 use crate::history::HistoryEvent;
 use crate::identity::{self, Identity, IdentityError};
-use crate::ids::{Epoch, NodeId, PartitionId};
+use crate::ids::{Epoch, EventId, NodeId, PartitionId};
 use crate::options::Options;
 use crate::raft;
 use crate::report::{PromotionOutcome, Replicas};
@@ -161,7 +161,7 @@ impl Cluster {
 
     /// This node was fenced as active of `partition` with `epoch`; shown in the view.
     pub fn report_fenced(&self, partition: PartitionId, epoch: Epoch) {
-        tracing::info!(%partition, %epoch, "active_fenced");
+        tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, "active_fenced");
         self.node.fenced().insert(partition, epoch);
     }
 

@@ -23,6 +23,15 @@ pub(super) fn addresses(sections: &Sections, broken: &mut Broken) {
             broken.add(key, format!("\"{text}\" is no address; write HOST:PORT, such as hotspare-0:7400"));
         }
     }
+    let endpoint = &sections.traces.endpoint;
+    if !endpoint.is_empty() && !endpoint.starts_with("http://") {
+        broken.add(
+            "traces.endpoint",
+            format!(
+                "\"{endpoint}\" must begin with http://; name a collector on this host or in the same pod, without TLS"
+            ),
+        );
+    }
     let tls = &sections.tls;
     let has_peer_tls = [&tls.peer_cert, &tls.peer_key, &tls.peer_ca].iter().all(|path| is_set(path));
     let is_beyond_host = sections.peers.listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());

@@ -12,7 +12,7 @@ pub use cluster::{ClusterSection, FailoverSection, Fencing, NodeSection, PeersSe
 pub use data::{ActiveSection, CheckpointSection, ReplicationSection, TopicsSection};
 pub use service::{
     Access, AuthSection, Certificate, DrillSection, HttpSection, LogFormat, LogSection, MetricsSection, TlsSection,
-    WriteAccess,
+    TracesSection, WriteAccess,
 };
 
 use super::kafka::KafkaSection;
@@ -103,6 +103,8 @@ pub struct Sections {
     pub log: LogSection,
     /// Metrics.
     pub metrics: MetricsSection,
+    /// Traces of failovers.
+    pub traces: TracesSection,
     /// Drills.
     pub drill: DrillSection,
 }

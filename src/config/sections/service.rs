@@ -136,6 +136,14 @@ section! {
 }
 
 section! {
+    /// `[traces]`: failovers as OpenTelemetry traces.
+    pub struct TracesSection {
+        /// Where a collector takes OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; empty: nothing is sent.
+        pub endpoint: String = String::new(),
+    }
+}
+
+section! {
     /// `[drill]`, **C**: drills.
     pub struct DrillSection {
         /// Failpoints may be armed.
