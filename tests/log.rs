@@ -1,26 +1,90 @@
-//! The log room on a real broker: what a writer may, and what a reader sees.
+//! The log room: what a writer may, and what a reader sees. Most of it is asked of a real broker and of the model.
 
 #![allow(missing_docs, unreachable_pub, reason = "a test")]
 
 mod harness;
 
+#[path = "log/cluster.rs"]
+mod cluster;
+#[path = "log/model.rs"]
+mod model;
+#[path = "log/real.rs"]
+mod real;
+#[path = "log/scenarios.rs"]
+mod scenarios;
+#[path = "log/wire.rs"]
+mod wire;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use harness::broker::Broker;
+use cluster::{Trace, WITHIN, message};
 use harness::records::{Isolation, Rec, send};
 use harness::unique_name;
 use hotspare::config::sections::Fencing;
 use hotspare::log::kafka::{KafkaLog, KafkaOptions};
 use hotspare::log::{CommitError, Committed, Event, Log, Message, Topic, Writer};
 use hotspare::{Offset, PartitionId};
+use model::Model;
 use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::Producer;
+use real::{Real, broker};
+
+/// Runs a scenario on both and compares what they answered.
+fn agree(scenario: fn(&mut Trace<'_>)) {
+    let (mut model, mut real) = (Model::new(), Real::new());
+    let mut expected = Trace::new(&mut real);
+    scenario(&mut expected);
+    let expected = expected.lines;
+    let mut modelled = Trace::new(&mut model);
+    scenario(&mut modelled);
+    let modelled = modelled.lines;
+    let differs = expected.iter().zip(&modelled).position(|(one, other)| one != other);
+    if let Some(line) = differs {
+        panic!(
+            "line {line} differs:\n  real  {}\n  model {}\nbefore it:\n{}",
+            expected[line],
+            modelled[line],
+            expected[..line].join("\n")
+        );
+    }
+    assert_eq!(expected, modelled);
+}
+
+macro_rules! agree {
+    ($($scenario:ident),* $(,)?) => {
+        $(#[test]
+        fn $scenario() {
+            agree(scenarios::$scenario);
+        })*
+    };
+}
+
+agree!(
+    markers_take_offsets,
+    the_first_open_transaction_holds_the_last_stable_offset,
+    a_fence_aborts_what_is_open,
+    of_two_successive_fences_the_last_one_stands,
+    a_transaction_ends_once,
+    a_batch_counts_once,
+    a_transaction_times_out,
+    timestamps_are_checked,
+    what_cannot_be_kept_is_refused,
+    compaction_keeps_the_last_committed_record,
+    tombstones_stay_for_a_while,
+    a_topic_is_created_anew,
+    a_topic_is_created_anew_under_a_transaction,
+    records_are_deleted_from_the_front,
+    a_deposed_writer_cannot_commit,
+    fencing_ends_what_a_dead_active_left_open,
+    the_end_of_a_partition_lies_behind_control_records,
+    a_transaction_is_seen_whole_in_all_topics_or_not_at_all,
+    a_missing_topic_has_no_partitions,
+);
 
 const P0: PartitionId = PartitionId(0);
-const WITHIN: Duration = Duration::from_secs(30);
 
 /// A log with topics of its own.
 struct Room {
@@ -31,32 +95,13 @@ struct Room {
 }
 
 fn room(fencing: Fencing) -> Room {
-    room_on(Broker::shared(), fencing)
-}
-
-fn room_on(broker: &Broker, fencing: Fencing) -> Room {
     let cluster = unique_name("log");
-    let topic = |role: &str| format!("{cluster}-{role}");
-    for role in ["changelog", "windows", "dead-letters"] {
-        broker.create_topic(&topic(role), 1, &[]);
+    let options = real::options(&cluster, fencing);
+    for topic in [&options.changelog, &options.output, &options.dead_letters] {
+        broker().create_topic(topic, 1, &[]);
     }
-    let client = broker.client();
-    let options = KafkaOptions {
-        clients: Arc::new(move |_| Ok(client.clone())),
-        group_id: cluster.clone(),
-        cluster: cluster.clone(),
-        input: topic("readings"),
-        changelog: topic("changelog"),
-        output: topic("windows"),
-        dead_letters: topic("dead-letters"),
-        fencing,
-        fence_hedge_after: Duration::from_millis(25),
-        transaction_timeout: Duration::from_secs(10),
-        operation_timeout: Duration::from_secs(20),
-        warm_handles_max: 4,
-    };
     let log = KafkaLog::new(options.clone()).expect("a log");
-    let changelog = topic("changelog");
+    let changelog = options.changelog.clone();
     Room { log, options, cluster, changelog }
 }
 
@@ -88,15 +133,6 @@ impl Room {
     }
 }
 
-fn message(topic: Topic, value: &str) -> Message {
-    Message {
-        topic,
-        key: Some(Bytes::from_static(b"k")),
-        value: Some(Bytes::copy_from_slice(value.as_bytes())),
-        headers: Vec::new(),
-    }
-}
-
 /// Like an active: what was aborted for a passing reason is written again.
 fn persist(writer: &mut dyn Writer, messages: &[Message]) -> Result<Committed, CommitError> {
     let begin = Instant::now();
@@ -108,12 +144,14 @@ fn persist(writer: &mut dyn Writer, messages: &[Message]) -> Result<Committed, C
     }
 }
 
-fn a_deposed_writer_cannot_commit(fencing: Fencing, method: &str) {
-    let room = room(fencing);
+/// With client handles instead of our own request.
+#[test]
+fn a_writer_deposed_by_client_handles_cannot_commit() {
+    let room = room(Fencing::Hedged);
     let mut old = room.writer();
     old.transact(&[message(Topic::Changelog, "old")]).expect("committed");
     let fenced = room.log.fence(P0).expect("fenced");
-    assert_eq!(fenced.method, method);
+    assert_eq!(fenced.method, "hedged");
     let mut new = fenced.writer;
     let refused = old.transact(&[message(Topic::Changelog, "zombie")]);
     assert!(matches!(refused, Err(CommitError::Fenced(_))), "{refused:?}");
@@ -123,20 +161,13 @@ fn a_deposed_writer_cannot_commit(fencing: Fencing, method: &str) {
     assert_eq!(room.read().0, ["old", "new"]);
 }
 
-#[test]
-fn a_writer_deposed_by_the_direct_request_cannot_commit() {
-    a_deposed_writer_cannot_commit(Fencing::Direct, "direct");
-}
-
-#[test]
-fn a_writer_deposed_by_client_handles_cannot_commit() {
-    a_deposed_writer_cannot_commit(Fencing::Hedged, "hedged");
-}
-
 /// A dead or frozen active usually leaves a transaction open.
-fn an_open_transaction_is_ended_by_fencing(fencing: Fencing, aborted: i64) {
-    let room = room(fencing);
-    let broker = Broker::shared();
+#[test]
+fn a_transaction_left_open_is_aborted_by_client_handles_and_never_read() {
+    // The record and the marker of its abort, and the same of the abort that the successor makes in any case.
+    let aborted = 4;
+    let room = room(Fencing::Hedged);
+    let broker = broker();
     let old = broker.transactional_producer(&format!("{}-0", room.cluster));
     old.begin_transaction().expect("a transaction begins");
     send(&old, &room.changelog, &Rec::new(0, "k", "never committed"));
@@ -145,7 +176,6 @@ fn an_open_transaction_is_ended_by_fencing(fencing: Fencing, aborted: i64) {
     assert_eq!(broker.end_offsets(&room.changelog, Isolation::Uncommitted), [1]);
     let fenced = room.log.fence(P0).unwrap_or_else(|error| panic!("fencing: {error}"));
     let (mut new, told) = (fenced.writer, fenced.changelog_end);
-    // The records and the control records of their aborts: nothing is open any more.
     assert_eq!(told, Offset(aborted));
     assert_eq!(room.lso(), Offset(aborted));
     assert!(old.commit_transaction(WITHIN).is_err(), "a fenced producer cannot commit");
@@ -155,64 +185,9 @@ fn an_open_transaction_is_ended_by_fencing(fencing: Fencing, aborted: i64) {
 }
 
 #[test]
-fn a_transaction_left_open_is_aborted_by_the_direct_request_and_never_read() {
-    an_open_transaction_is_ended_by_fencing(Fencing::Direct, 2);
-}
-
-#[test]
-fn a_transaction_left_open_is_aborted_by_client_handles_and_never_read() {
-    // With client handles the successor makes an abort of its own in any case.
-    an_open_transaction_is_ended_by_fencing(Fencing::Hedged, 4);
-}
-
-#[test]
-fn the_end_of_a_partition_lies_behind_control_records() {
-    let room = room(Fencing::Auto);
-    let mut writer = room.writer();
-    assert_eq!(room.read(), (vec![], room.lso()));
-    let batch: Vec<_> = (0..100).map(|number| message(Topic::Changelog, &number.to_string())).collect();
-    let committed = writer.transact(&batch).expect("committed");
-    assert_eq!(committed.changelog_next, Offset(100));
-    let (values, end) = room.read();
-    assert_eq!((values.len(), end, room.lso()), (100, Offset(101), Offset(101)));
-    // An aborted transaction is behind the last record that can be read.
-    drop(writer);
-    let broker = Broker::shared();
-    let aborting = broker.transactional_producer(&format!("{}-0", room.cluster));
-    aborting.begin_transaction().expect("a transaction begins");
-    for value in ["a", "b"] {
-        send(&aborting, &room.changelog, &Rec::new(0, "k", value));
-    }
-    aborting.flush(WITHIN).expect("the records are written");
-    aborting.abort_transaction(WITHIN).expect("aborted");
-    let (values, end) = room.read();
-    assert_eq!((values.len(), end, room.lso()), (100, Offset(104), Offset(104)));
-}
-
-#[test]
-fn a_transaction_is_seen_whole_in_all_topics_or_not_at_all() {
-    let room = room(Fencing::Auto);
-    let mut writer = room.writer();
-    let all = [Topic::Changelog, Topic::Output, Topic::DeadLetters];
-    writer.transact(&all.map(|topic| message(topic, "one"))).expect("committed");
-    // The dead letter is larger than the broker takes, so nothing of the transaction may be seen.
-    let mut large = all.map(|topic| message(topic, "two"));
-    large[2].value = Some(Bytes::from(vec![b'x'; 2_000_000]));
-    match writer.transact(&large) {
-        Err(CommitError::TooLarge { index: 2, .. }) => {}
-        other => panic!("{other:?}"),
-    }
-    writer.transact(&all.map(|topic| message(topic, "three"))).expect("the writer goes on");
-    for role in ["changelog", "windows", "dead-letters"] {
-        let records = Broker::shared().read_committed(&format!("{}-{role}", room.cluster));
-        assert_eq!(records.iter().map(Rec::text).collect::<Vec<_>>(), ["one", "three"], "{role}");
-    }
-}
-
-#[test]
 fn a_message_is_not_blamed_for_the_size_of_its_neighbours() {
     let room = room(Fencing::Auto);
-    let broker = Broker::shared();
+    let broker = broker();
     let name = format!("{}-dead-letters", room.cluster);
     broker.delete_topic(&name);
     broker.create_topic(&name, 1, &[("max.message.bytes", "1000")]);
@@ -246,13 +221,4 @@ fn a_partition_that_had_no_leader_is_found_as_soon_as_it_has_one() {
     // The client remembers that there was none, and must not go on saying so.
     let bounds = log.bounds(Topic::Changelog, P0).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(bounds, (Offset(0), Offset(0)));
-}
-
-#[test]
-fn a_missing_topic_has_no_partitions() {
-    let room = room(Fencing::Auto);
-    assert_eq!(room.log.partitions(Topic::Input).expect("the broker answers"), None);
-    assert_eq!(room.log.partitions(Topic::Changelog).expect("the broker answers"), Some(1));
-    let topics = Broker::shared().topics();
-    assert!(!topics.contains_key(&format!("{}-readings", room.cluster)), "asking creates nothing");
 }

@@ -109,7 +109,7 @@ fn event_of(message: &Owned) -> Option<Event<'_>> {
             timestamp_ms,
             key: bytes(raw.key, raw.key_len),
             value: bytes(raw.payload, raw.len),
-            message: Headers { message: message.0, lives: PhantomData },
+            headers: super::Headers::Client(Headers { message: message.0, lives: PhantomData }),
         },
     ))
 }

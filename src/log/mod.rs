@@ -8,6 +8,8 @@ mod batch;
 mod error;
 mod fence;
 pub mod kafka;
+#[cfg(any(test, feature = "simulation"))]
+pub mod model;
 mod reader;
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 mod waits;
@@ -32,15 +34,28 @@ pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
     /// Value; none is a tombstone in a compacted topic.
     pub value: Option<&'a [u8]>,
-    /// The message it is read from, for headers.
-    message: batch::Headers<'a>,
+    headers: Headers<'a>,
+}
+
+/// What headers are read from.
+#[derive(Debug)]
+enum Headers<'a> {
+    Client(batch::Headers<'a>),
+    #[cfg(any(test, feature = "simulation"))]
+    Model(&'a [(String, Option<Vec<u8>>)]),
 }
 
 impl<'a> Record<'a> {
     /// Names and values of the headers, in their order. Costs a walk over them, so ask only where they are needed.
     #[must_use]
     pub fn headers(&self) -> Vec<(Cow<'a, str>, Option<&'a [u8]>)> {
-        self.message.to_vec()
+        match &self.headers {
+            Headers::Client(message) => message.to_vec(),
+            #[cfg(any(test, feature = "simulation"))]
+            Headers::Model(all) => {
+                all.iter().map(|(name, value)| (Cow::Borrowed(name.as_str()), value.as_deref())).collect()
+            }
+        }
     }
 }
 
@@ -84,6 +99,15 @@ pub struct Message {
     pub value: Option<Bytes>,
     /// Headers, in order.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl Message {
+    /// Bytes that it takes, without the envelope.
+    fn bytes(&self) -> usize {
+        let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + length(value.as_deref())).sum();
+        length(self.key.as_deref()) + length(self.value.as_deref()) + headers
+    }
 }
 
 /// The topics of a cluster.

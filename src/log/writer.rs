@@ -134,7 +134,7 @@ impl KafkaWriter {
 
     fn refused(&self, index: usize, message: &Message, error: &KafkaError) -> CommitError {
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
-            return CommitError::TooLarge { index, bytes: bytes(message) };
+            return CommitError::TooLarge { index, bytes: message.bytes() };
         }
         self.broken(error)
     }
@@ -336,11 +336,4 @@ impl Writer for KafkaWriter {
             }
         }
     }
-}
-
-/// Bytes that a message takes, without the envelope.
-fn bytes(message: &Message) -> usize {
-    let length = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-    let headers: usize = message.headers.iter().map(|(name, value)| name.len() + length(value.as_deref())).sum();
-    length(message.key.as_deref()) + length(message.value.as_deref()) + headers
 }

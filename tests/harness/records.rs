@@ -103,6 +103,15 @@ impl Broker {
         wait_until(&format!("topic {name} is gone"), TIMEOUT, || (!self.topics().contains_key(name)).then_some(()));
     }
 
+    /// Deletes the records of partition 0 before an offset.
+    pub fn delete_records(&self, name: &str, before: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(name, 0, Offset::Offset(before)).expect("an offset");
+        let done = block_on(self.admin().delete_records(&list, &admin_options())).expect("the broker answers");
+        let element = done.elements().into_iter().next().expect("the partition is answered for");
+        element.error().unwrap_or_else(|error| panic!("records of {name} were not deleted: {error}"));
+    }
+
     /// The topics that there are, with their number of partitions.
     pub fn topics(&self) -> BTreeMap<String, usize> {
         let probe: BaseConsumer = self.client().create().expect("a client");
