@@ -73,6 +73,8 @@ agree!(
     timestamps_are_checked,
     what_cannot_be_kept_is_refused,
     compaction_keeps_the_last_committed_record,
+    compaction_spares_the_segment_of_what_is_open,
+    a_marker_can_begin_a_segment,
     tombstones_stay_for_a_while,
     a_topic_is_created_anew,
     a_topic_is_created_anew_under_a_transaction,

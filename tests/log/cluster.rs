@@ -10,7 +10,7 @@ use hotspare::{Offset, PartitionId};
 use crate::harness::records::{Isolation, Rec};
 
 /// Far more than anything here takes, for a machine that is busy with other things.
-pub const WITHIN: Duration = Duration::from_secs(60);
+pub const WITHIN: Duration = Duration::from_secs(20);
 pub const HOUR_MS: i64 = 3_600_000;
 /// The transactional id with which a log fences partition 0.
 pub const OURS: &str = "0";
@@ -115,7 +115,7 @@ impl<'a> Trace<'a> {
 
     /// `InitProducerId`, until it is answered.
     pub fn init(&mut self, id: &str) -> Owner {
-        self.init_for(id, Duration::from_secs(60))
+        self.init_for(id, 10 * WITHIN)
     }
 
     pub fn init_for(&mut self, id: &str, timeout: Duration) -> Owner {

@@ -1,7 +1,7 @@
 //! A real Kafka as a cluster of the scenarios.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hotspare::config::sections::Fencing;
 use hotspare::log::Log;
@@ -100,6 +100,9 @@ impl Cluster for Real {
         const NOT_READY: [i16; 3] = [14, 15, 16];
         let timeout_ms = i32::try_from(timeout.as_millis()).expect("a timeout");
         wait_until("the coordinator is there", WITHIN, || {
+            if !self.wire.find_coordinator(&self.full(id)) {
+                return None;
+            }
             let answer = self.wire.init(&self.full(id), timeout_ms);
             (!answer.is_err_and(|code| NOT_READY.contains(&code))).then_some(answer)
         })
@@ -134,9 +137,15 @@ impl Cluster for Real {
     }
 
     fn compact(&mut self, topic: &str, left: usize) {
-        wait_until(&format!("{left} records are left in {topic}"), WITHIN, || {
-            (self.read(topic, Isolation::Uncommitted).len() == left).then_some(())
-        });
+        let begin = Instant::now();
+        loop {
+            let records = self.read(topic, Isolation::Uncommitted);
+            if records.len() == left {
+                return;
+            }
+            assert!(begin.elapsed() < WITHIN, "{topic} should be compacted to {left} records: {records:?}");
+            self.go_on();
+        }
     }
 
     fn delete_before(&mut self, topic: &str, offset: i64) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hotspare::log::Topic;
 
-use super::cluster::{HOUR_MS, OURS, Owner, Settings, Trace, message};
+use super::cluster::{HOUR_MS, OURS, Owner, Settings, Trace, WITHIN, message};
 use crate::harness::records::Rec;
 
 const COMMIT: bool = true;
@@ -65,7 +65,7 @@ pub fn a_fence_aborts_what_is_open(t: &mut Trace<'_>) {
     t.transaction("a", old, "t", 0, &[("k", Some("1"))], COMMIT);
     t.add("a", old, "t");
     t.produce("a", old, "t", 1, &[("k", Some("2"))]);
-    assert!(t.init_once("a", Duration::from_secs(60)).is_err(), "it has to be aborted first");
+    assert!(t.init_once("a", 10 * WITHIN).is_err(), "it has to be aborted first");
     let new = t.init("a");
     t.wait_stable("t");
     t.look("t");
@@ -239,6 +239,34 @@ pub fn compaction_keeps_the_last_committed_record(t: &mut Trace<'_>) {
     t.compact("t", 6);
 }
 
+pub fn compaction_spares_the_segment_of_what_is_open(t: &mut Trace<'_>) {
+    compacted_topic(t);
+    let a = t.init("a");
+    segment(t, a, 10, 0, &[("k0", Some("x")), ("k0", Some("y"))], COMMIT);
+    // All of this is one segment, and the cleaner takes whole ones.
+    segment(t, a, 20, 2, &[("k1", Some("a")), ("k1", Some("b"))], COMMIT);
+    let b = t.init("b");
+    t.add("b", b, "t");
+    let open = Rec { timestamp: t.base_ms + 20 * HOUR_MS, ..Rec::new(0, "k2", "open") };
+    t.produce_records("b", b, "t", 0, &[open]);
+    segment(t, a, 20, 4, &[("k1", Some("c"))], COMMIT);
+    segment(t, a, 20, 5, &[("k3", Some("aborted"))], ABORT);
+    segment(t, a, 30, 6, &[("k1", Some("d"))], COMMIT);
+    segment(t, a, 40, 7, &[("k4", Some("e"))], COMMIT);
+    t.compact("t", 8);
+    t.end("b", b, ABORT);
+    segment(t, a, 50, 8, &[("k5", Some("f"))], COMMIT);
+    t.compact("t", 4);
+}
+
+pub fn a_marker_can_begin_a_segment(t: &mut Trace<'_>) {
+    compacted_topic(t);
+    let a = t.init("a");
+    segment(t, a, -10, 0, &[("k1", Some("a")), ("k1", Some("b"))], COMMIT);
+    segment(t, a, -20, 2, &[("k1", Some("c"))], COMMIT);
+    t.compact("t", 2);
+}
+
 pub fn tombstones_stay_for_a_while(t: &mut Trace<'_>) {
     compacted_topic(t);
     let a = t.init("a");
@@ -343,6 +371,7 @@ pub fn fencing_ends_what_a_dead_active_left_open(t: &mut Trace<'_>) {
     t.transact(&mut *writer, &[message(Topic::Changelog, "new"), message(Topic::Output, "window")]);
     t.follow(&mut *reader);
     for topic in ["changelog", "windows", "dead-letters"] {
+        t.wait_stable(topic);
         t.look(topic);
     }
 }

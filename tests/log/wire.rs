@@ -8,8 +8,8 @@ use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnT
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::{
-    AddPartitionsToTxnRequest, ApiKey, EndTxnRequest, InitProducerIdRequest, ListOffsetsRequest, ProduceRequest,
-    RequestHeader, ResponseHeader, TopicName, TransactionalId,
+    AddPartitionsToTxnRequest, ApiKey, EndTxnRequest, FindCoordinatorRequest, InitProducerIdRequest,
+    ListOffsetsRequest, ProduceRequest, RequestHeader, ResponseHeader, TopicName, TransactionalId,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use kafka_protocol::records::{Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType};
@@ -57,6 +57,14 @@ impl Wire {
         let mut answer = Bytes::from(answer);
         ResponseHeader::decode(&mut answer, R::Response::header_version(version)).expect("a header");
         R::Response::decode(&mut answer, version).expect("an answer")
+    }
+
+    /// Asks who coordinates, which is this broker, for a new cluster has no coordinator until it is asked. False if
+    /// there is none yet.
+    pub fn find_coordinator(&mut self, id: &str) -> bool {
+        const TRANSACTION: i8 = 1;
+        let request = FindCoordinatorRequest::default().with_key(string(id)).with_key_type(TRANSACTION);
+        self.ask(3, &request).error_code == 0
     }
 
     pub fn init(&mut self, id: &str, timeout_ms: i32) -> Result<Owner, i16> {

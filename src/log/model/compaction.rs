@@ -7,10 +7,11 @@ use bytes::Bytes;
 use super::partition::{Content, Entry, Partition};
 
 impl Partition {
-    /// Goes over all segments but the active one, up to the last stable offset. Of each key the last committed record stays;
-    /// a tombstone stays until `delete_retention_ms` after the first pass that met it; aborted records go at once.
+    /// Goes over whole segments, up to the active one or the first with something that is not stable. Of each key the last
+    /// committed record stays; a tombstone stays until `delete_retention_ms` after the first pass that met it; aborted
+    /// records go at once.
     pub(super) fn compact(&mut self, delete_retention_ms: i64, now_ms: i64) {
-        let until = self.active_from().min(self.stable());
+        let until = self.cleanable_until();
         if until <= self.dirty_from {
             return;
         }

@@ -14,8 +14,8 @@
 //!   produced; answers to a commit that is asked again; timeouts with a new epoch; verification of partitions (KIP-890 part 1);
 //! - sequence numbers: the last batch is acknowledged again, a gap is refused (`ProducerStateManager`);
 //! - the last stable offset, readers of either isolation, positions that pass over control records and aborted ones;
-//! - segments, rolled by `segment.ms` as `LogSegment.shouldRoll` does; compaction that spares the active one and what is not
-//!   stable, and tombstones that expire at the first pass after their horizon (KIP-534; `Cleaner`);
+//! - segments, rolled by `segment.ms` as `LogSegment.shouldRoll` does; compaction of whole ones, which spares the active one and
+//!   what follows the first that is not stable, and tombstones that expire at the first pass after their horizon (KIP-534; `Cleaner`);
 //! - topics that are created anew under a transaction or a reader, and records deleted from the front;
 //! - requests and answers that get lost, and spells without any answer.
 //!

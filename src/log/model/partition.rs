@@ -116,6 +116,7 @@ impl Default for TopicConfig {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segment {
+    base: i64,
     /// Time of its first batch, by which it is rolled.
     first_ms: Option<i64>,
     pub(super) entries: Vec<Entry>,
@@ -244,7 +245,7 @@ impl Partition {
             !active.entries.is_empty() && (is_old || active.entries.len() >= config.segment_records_max)
         });
         if active.is_some() || self.segments.is_empty() {
-            self.segments.push(Segment::default());
+            self.segments.push(Segment { base: self.end, ..Segment::default() });
         }
         let Some(active) = self.segments.last_mut() else { return };
         active.first_ms.get_or_insert(batch_ms);
@@ -254,10 +255,10 @@ impl Partition {
         }
     }
 
-    /// First offset of the active segment.
-    pub(super) fn active_from(&self) -> i64 {
-        let active = self.segments.last().and_then(|segment| segment.entries.first());
-        active.map_or(self.end, |entry| entry.offset)
+    /// How far the cleaner may go: whole segments, neither the active one nor one with something that is not stable.
+    pub(super) fn cleanable_until(&self) -> i64 {
+        let stable = self.stable();
+        self.segments.iter().rev().find(|segment| segment.base <= stable).map_or(self.start, |segment| segment.base)
     }
 
     pub(super) fn is_aborted(&self, entry: &Entry) -> bool {
