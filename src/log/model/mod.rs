@@ -32,6 +32,8 @@ mod link;
 mod log;
 mod partition;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod world;
 mod writer;
 
