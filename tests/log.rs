@@ -65,6 +65,7 @@ macro_rules! agree {
 agree!(
     markers_take_offsets,
     the_first_open_transaction_holds_the_last_stable_offset,
+    what_is_in_no_transaction_waits_behind_an_open_one,
     a_fence_aborts_what_is_open,
     of_two_successive_fences_the_last_one_stands,
     a_transaction_ends_once,

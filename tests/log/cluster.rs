@@ -46,6 +46,8 @@ pub trait Cluster {
     fn init(&mut self, id: &str, timeout: Duration) -> Result<Owner, i16>;
     fn add(&mut self, id: &str, owner: Owner, topic: &str) -> Result<(), i16>;
     fn produce(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, records: &[Rec]) -> Result<i64, i16>;
+    /// Without a transaction.
+    fn append(&mut self, topic: &str, records: &[Rec]) -> Result<i64, i16>;
     fn end(&mut self, id: &str, owner: Owner, commit: bool) -> Result<(), i16>;
     /// Called before something is asked again: the broker's background work goes on.
     fn go_on(&mut self);
@@ -142,14 +144,25 @@ impl<'a> Trace<'a> {
         self.line(format!("add {topic} to {id}: {answer:?}"));
     }
 
-    pub fn produce(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, pairs: &[Pair<'_>]) {
+    /// Records that have a time so many hours after the begin of the scenario.
+    pub fn records(&self, hours: i64, pairs: &[Pair<'_>]) -> Vec<Rec> {
         let record = |(key, value): &Pair<'_>| Rec {
             value: value.map(|value| value.as_bytes().to_vec()),
-            timestamp: self.base_ms,
+            timestamp: self.base_ms + hours * HOUR_MS,
             ..Rec::new(0, *key, "")
         };
-        let records: Vec<_> = pairs.iter().map(record).collect();
+        pairs.iter().map(record).collect()
+    }
+
+    pub fn produce(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, pairs: &[Pair<'_>]) {
+        let records = self.records(0, pairs);
         self.produce_records(id, owner, topic, sequence, &records);
+    }
+
+    pub fn append(&mut self, topic: &str, pairs: &[Pair<'_>]) {
+        let records = self.records(0, pairs);
+        let answer = self.cluster.append(topic, &records);
+        self.line(format!("append {} to {topic}: {answer:?}", records.len()));
     }
 
     pub fn produce_records(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, records: &[Rec]) {

@@ -35,6 +35,16 @@ fn producer(owner: Owner) -> Producer {
     Producer { id: owner.id, epoch: owner.epoch }
 }
 
+fn new_records(records: &[Rec]) -> Vec<NewRecord> {
+    let record = |record: &Rec| NewRecord {
+        timestamp_ms: record.timestamp,
+        key: record.key.clone().map(Bytes::from),
+        value: record.value.clone().map(Bytes::from),
+        headers: record.headers.clone(),
+    };
+    records.iter().map(record).collect()
+}
+
 fn set<T: Default + PartialEq>(place: &mut T, value: T) {
     if value != T::default() {
         *place = value;
@@ -74,14 +84,12 @@ impl Cluster for Model {
     }
 
     fn produce(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, records: &[Rec]) -> Result<i64, i16> {
-        let record = |record: &Rec| NewRecord {
-            timestamp_ms: record.timestamp,
-            key: record.key.clone().map(Bytes::from),
-            value: record.value.clone().map(Bytes::from),
-            headers: record.headers.clone(),
-        };
-        let records: Vec<_> = records.iter().map(record).collect();
+        let records = new_records(records);
         self.ask(|kafka| kafka.produce(&transactional_id(id), producer(owner), topic, 0, (sequence, &records)))
+    }
+
+    fn append(&mut self, topic: &str, records: &[Rec]) -> Result<i64, i16> {
+        self.ask(|kafka| kafka.append(topic, 0, &new_records(records)))
     }
 
     fn end(&mut self, id: &str, owner: Owner, commit: bool) -> Result<(), i16> {

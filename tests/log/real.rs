@@ -113,7 +113,12 @@ impl Cluster for Real {
     }
 
     fn produce(&mut self, id: &str, owner: Owner, topic: &str, sequence: i32, records: &[Rec]) -> Result<i64, i16> {
-        self.wire.produce(&self.full(id), owner, &self.full(topic), sequence, records)
+        self.wire.produce(Some(&self.full(id)), owner, &self.full(topic), sequence, records)
+    }
+
+    fn append(&mut self, topic: &str, records: &[Rec]) -> Result<i64, i16> {
+        let nobody = Owner { id: -1, epoch: -1 };
+        self.wire.produce(None, nobody, &self.full(topic), -1, records)
     }
 
     fn end(&mut self, id: &str, owner: Owner, commit: bool) -> Result<(), i16> {

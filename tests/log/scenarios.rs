@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hotspare::log::Topic;
 
-use super::cluster::{HOUR_MS, OURS, Owner, Settings, Trace, WITHIN, message};
+use super::cluster::{HOUR_MS, OURS, Owner, Pair, Settings, Trace, WITHIN, message};
 use crate::harness::records::Rec;
 
 const COMMIT: bool = true;
@@ -48,6 +48,21 @@ pub fn the_first_open_transaction_holds_the_last_stable_offset(t: &mut Trace<'_>
     t.look("u");
     t.produce("c", c, "t", 1, &[("c", Some("2"))]);
     t.end("c", c, COMMIT);
+    t.look("t");
+}
+
+pub fn what_is_in_no_transaction_waits_behind_an_open_one(t: &mut Trace<'_>) {
+    t.topic("t", Settings::default());
+    t.append("missing", &[("k", Some("0"))]);
+    t.append("t", &[("k", Some("1")), ("k", Some("2"))]);
+    t.look("t");
+    let a = t.init("a");
+    t.add("a", a, "t");
+    t.produce("a", a, "t", 0, &[("a", Some("1"))]);
+    t.append("t", &[("k", Some("3"))]);
+    t.look("t");
+    t.end("a", a, ABORT);
+    t.append("t", &[("k", Some("4"))]);
     t.look("t");
 }
 
@@ -158,8 +173,8 @@ pub fn timestamps_are_checked(t: &mut Trace<'_>) {
         let hours = [0, -10_000, 2, -1];
         let mut sequence = 0;
         for hour in hours {
-            let record = Rec { timestamp: t.base_ms + hour * HOUR_MS, ..Rec::new(0, "k", hour.to_string()) };
-            t.produce_records("a", a, topic, sequence, &[record]);
+            let records = t.records(hour, &[("k", Some(&hour.to_string()))]);
+            t.produce_records("a", a, topic, sequence, &records);
             let next = t.cluster.ends(topic).expect("the topic is there").2;
             sequence = i32::try_from(next).expect("few records");
         }
@@ -194,13 +209,8 @@ pub fn what_cannot_be_kept_is_refused(t: &mut Trace<'_>) {
 }
 
 /// A transaction whose records have a time that begins a new segment. The marker has the broker's time, which begins none.
-fn segment(t: &mut Trace<'_>, owner: Owner, hours: i64, sequence: i32, pairs: &[(&str, Option<&str>)], commit: bool) {
-    let record = |(key, value): &(&str, Option<&str>)| Rec {
-        timestamp: t.base_ms + hours * HOUR_MS,
-        value: value.map(|value| value.as_bytes().to_vec()),
-        ..Rec::new(0, *key, "")
-    };
-    let records: Vec<_> = pairs.iter().map(record).collect();
+fn segment(t: &mut Trace<'_>, owner: Owner, hours: i64, sequence: i32, pairs: &[Pair<'_>], commit: bool) {
+    let records = t.records(hours, pairs);
     t.add("a", owner, "t");
     t.produce_records("a", owner, "t", sequence, &records);
     t.end("a", owner, commit);
@@ -229,8 +239,8 @@ pub fn compaction_keeps_the_last_committed_record(t: &mut Trace<'_>) {
     // What is not decided, and what is behind it, does not count either.
     let b = t.init("b");
     t.add("b", b, "t");
-    let open = Rec { timestamp: t.base_ms + 50 * HOUR_MS, ..Rec::new(0, "k2", "open") };
-    t.produce_records("b", b, "t", 0, &[open]);
+    let open = t.records(50, &[("k2", Some("open"))]);
+    t.produce_records("b", b, "t", 0, &open);
     segment(t, a, 60, 9, &[("k4", Some("i"))], COMMIT);
     segment(t, a, 70, 10, &[("k5", Some("j"))], COMMIT);
     t.compact("t", 7);
@@ -247,8 +257,8 @@ pub fn compaction_spares_the_segment_of_what_is_open(t: &mut Trace<'_>) {
     segment(t, a, 20, 2, &[("k1", Some("a")), ("k1", Some("b"))], COMMIT);
     let b = t.init("b");
     t.add("b", b, "t");
-    let open = Rec { timestamp: t.base_ms + 20 * HOUR_MS, ..Rec::new(0, "k2", "open") };
-    t.produce_records("b", b, "t", 0, &[open]);
+    let open = t.records(20, &[("k2", Some("open"))]);
+    t.produce_records("b", b, "t", 0, &open);
     segment(t, a, 20, 4, &[("k1", Some("c"))], COMMIT);
     segment(t, a, 20, 5, &[("k3", Some("aborted"))], ABORT);
     segment(t, a, 30, 6, &[("k1", Some("d"))], COMMIT);

@@ -86,9 +86,17 @@ impl Wire {
         checked(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, ())
     }
 
-    pub fn produce(&mut self, id: &str, owner: Owner, topic: &str, first: i32, records: &[Rec]) -> Result<i64, i16> {
+    /// Without an id: no transaction. Without sequence numbers the first is -1; the encoder wants them to rise all the same.
+    pub fn produce(
+        &mut self,
+        id: Option<&str>,
+        owner: Owner,
+        topic: &str,
+        first: i32,
+        records: &[Rec],
+    ) -> Result<i64, i16> {
         let record = |(index, record): (i32, &Rec)| Record {
-            transactional: true,
+            transactional: id.is_some(),
             control: false,
             delete_horizon: false,
             partition_leader_epoch: -1,
@@ -113,7 +121,7 @@ impl Wire {
         let partition = PartitionProduceData::default().with_records(Some(bytes.freeze()));
         let data = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![partition]);
         let request = ProduceRequest::default()
-            .with_transactional_id(Some(TransactionalId(string(id))))
+            .with_transactional_id(id.map(|id| TransactionalId(string(id))))
             .with_acks(-1)
             .with_timeout_ms(30_000)
             .with_topic_data(vec![data]);

@@ -159,6 +159,16 @@ impl Kafka {
         log.append(producer, sequence, records, config, now_ms)
     }
 
+    /// `Produce` with one batch of no transaction and no sequence, as a sensor's gateway may do. Gives its first offset.
+    ///
+    /// # Errors
+    /// No such partition, or a record that is refused.
+    pub fn append(&mut self, topic: &str, partition: u32, records: &[NewRecord]) -> Result<i64, Code> {
+        let now_ms = self.now_ms;
+        let (log, config) = self.partition_mut(topic, partition)?;
+        log.append_plain(records, config, now_ms)
+    }
+
     /// `EndTxn`. It is decided when this answers; readers see it when the markers are written.
     ///
     /// # Errors

@@ -21,8 +21,8 @@
 //!
 //! # What is not
 //!
-//! More than one broker (leaders, replication, the high watermark), consumer groups, quotas, authorization, producers without
-//! transactions, compression and sizes of envelopes, removal of markers and of empty batches by the cleaner (no reader can
+//! More than one broker (leaders, replication, the high watermark), consumer groups, quotas, authorization, idempotent producers
+//! without transactions, compression and sizes of envelopes, removal of markers and of empty batches by the cleaner (no reader can
 //! tell), expiry of transactional ids and of producers, deletion by retention time.
 
 mod broker;

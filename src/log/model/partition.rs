@@ -15,6 +15,11 @@ pub struct Producer {
     pub epoch: i16,
 }
 
+impl Producer {
+    /// Who writes without transactions.
+    pub(super) const NONE: Self = Self { id: -1, epoch: -1 };
+}
+
 /// A record to write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewRecord {
@@ -52,7 +57,7 @@ pub enum Content {
 pub struct Entry {
     /// Where it stands.
     pub offset: i64,
-    /// Whose transaction it belongs to.
+    /// Whose transaction it belongs to; id -1 for none.
     pub producer: Producer,
     /// What it is.
     pub content: Content,
@@ -190,16 +195,32 @@ impl Partition {
         if let Some(first) = self.check_producer(producer, sequence, last_sequence)? {
             return Ok(first);
         }
+        let first = self.put_records(producer, records, config, now_ms);
+        self.open.entry(producer.id).or_insert(first);
+        let batch = Some((sequence, last_sequence, first));
+        self.producers.insert(producer.id, Latest { epoch: producer.epoch, batch });
+        Ok(first)
+    }
+
+    /// Takes a batch of no transaction.
+    pub(super) fn append_plain(
+        &mut self,
+        records: &[NewRecord],
+        config: &TopicConfig,
+        now_ms: i64,
+    ) -> Result<i64, Code> {
+        check_records(records, config, now_ms)?;
+        Ok(self.put_records(Producer::NONE, records, config, now_ms))
+    }
+
+    fn put_records(&mut self, producer: Producer, records: &[NewRecord], config: &TopicConfig, now_ms: i64) -> i64 {
         let timed = |record: &NewRecord| NewRecord {
             timestamp_ms: if config.log_append_time { now_ms } else { record.timestamp_ms },
             ..record.clone()
         };
         let first = self.end;
         self.put(producer, records.iter().map(timed).map(Content::Data).collect(), config, now_ms);
-        self.open.entry(producer.id).or_insert(first);
-        let batch = Some((sequence, last_sequence, first));
-        self.producers.insert(producer.id, Latest { epoch: producer.epoch, batch });
-        Ok(first)
+        first
     }
 
     fn check_producer(&self, producer: Producer, sequence: i32, last: i32) -> Result<Option<i64>, Code> {

@@ -130,11 +130,9 @@ impl Run {
     fn ask(&mut self, who: usize, step: &Step) {
         let (id, producer) = (name(self.clients[who].id), self.clients[who].producer);
         match *step {
-            Step::Add { topic, .. } => {
-                if self.kafka.add_partition(&id, producer, TOPICS[topic], 0).is_ok() {
-                    self.check_owner(who);
-                    self.clients[who].is_open = true;
-                }
+            Step::Add { topic, .. } if self.kafka.add_partition(&id, producer, TOPICS[topic], 0).is_ok() => {
+                self.check_owner(who);
+                self.clients[who].is_open = true;
             }
             Step::Produce { topic, key, tombstone, .. } if self.clients[who].is_open => {
                 self.produce(who, topic, key, tombstone);
