@@ -191,7 +191,7 @@ fn failovers_on_a_broker_that_loses_requests_change_no_output() {
     let kafka = broker();
     let mut nodes = [1, 2].map(|seed| Node::start(&kafka, seed, 100));
     let share = RECORDS / LIFES;
-    let mut old: Option<(usize, Running)> = None;
+    let (mut old, mut fenced): (Option<(usize, Running)>, _) = (None, 0);
     for life in 0..LIFES {
         let (epoch, who) = (u64::try_from(life).expect("from 0") + 1, usize::try_from(life % 2).expect("0 or 1"));
         feed(&kafka, life * share..(life + 1) * share);
@@ -206,11 +206,22 @@ fn failovers_on_a_broker_that_loses_requests_change_no_output() {
         if let Some((before, zombie)) = old.replace((who, running)) {
             nodes[before].world.is_cut_off.store(false, Ordering::Relaxed);
             let end = finish(zombie);
-            assert!(matches!(end, End::Fenced(_) | End::Stopped), "{end:?}");
+            match end {
+                End::Fenced(_) => fenced += 1,
+                End::Stopped => {}
+                other => panic!("{other:?}"),
+            }
         }
     }
     let (_, running) = old.expect("the last life");
     assert!(matches!(finish(running), End::Stopped));
+    assert!(fenced > 0, "nobody tried to write after it was deposed");
+    let (changelog, end) = {
+        let kafka = kafka.lock().expect("nobody panics with it");
+        let entries = kafka.entries("changelog", 0).expect("it is there").len();
+        (entries, kafka.bounds("changelog", 0).expect("it is there").end)
+    };
+    assert!(i64::try_from(changelog).is_ok_and(|entries| entries < end), "nothing was compacted");
     for node in &mut nodes {
         assert_eq!(*node.troubles.lock().expect("nobody panics with it"), Vec::<String>::new());
         node.standbys.stop();
