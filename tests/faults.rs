@@ -4,6 +4,8 @@
 
 mod harness;
 
+#[path = "faults/changelog.rs"]
+mod changelog;
 #[path = "faults/checkpoints.rs"]
 mod checkpoints;
 #[path = "faults/clocks.rs"]

@@ -23,6 +23,7 @@ mod counters;
 mod entry;
 mod extra;
 mod progress;
+mod unreadable;
 
 pub use counters::{Counters, Rejected};
 pub(crate) use entry::{Entry, WindowKey, decode_window, write_window_key, write_window_value};
@@ -31,6 +32,7 @@ pub(crate) use extra::{
     write_series_key, write_series_value,
 };
 pub use progress::Progress;
+pub use unreadable::Unreadable;
 
 /// Kinds of keys.
 pub(crate) mod kind {

@@ -157,6 +157,7 @@ fn replica(role: Role, applied: i64, lso: i64, now: Instant) -> ReplicaStatus {
         input_lag_records: (role == Role::Active).then_some(3),
         digest_equal: Some(true),
         checks: Checks { equal: 7, different: 0 },
+        unreadable_records: 0,
         turned_at: now,
         checkpoint_at: Some(ago(30_000)),
         checkpoint_problem: None,

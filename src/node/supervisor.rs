@@ -31,6 +31,8 @@ const RENEW_AFTER: Duration = Duration::from_secs(1);
 /// What could not be warmed is tried again.
 const WARM_EVERY: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(200);
+/// Between attempts to build a replica that come to nothing: the first pause and the longest.
+const REBUILD_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 enum News {
     Restored(PartitionId),
@@ -47,12 +49,19 @@ struct Held {
     tried: Epoch,
     /// When a tenure that was fenced, perhaps by nobody, may be tried again.
     renew_at: Option<Instant>,
+    /// How long it was waited before the replica was built again.
+    pause: Duration,
 }
 
 enum State {
     Restoring,
     Following,
-    Tenure { epoch: Epoch, control: Arc<Control> },
+    Tenure {
+        epoch: Epoch,
+        control: Arc<Control>,
+    },
+    /// Until it is built again.
+    Pausing(Instant),
     Unusable,
 }
 
@@ -186,7 +195,8 @@ impl Supervisor {
                     self.promote(partition, assignment.epoch, !new);
                 }
             }
-            State::Following | State::Restoring | State::Unusable => {}
+            State::Pausing(until) if *until <= Instant::now() => self.restore_again(partition),
+            State::Following | State::Restoring | State::Pausing(_) | State::Unusable => {}
         }
     }
 
@@ -199,12 +209,15 @@ impl Supervisor {
 
     fn restore(&mut self, partition: PartitionId) {
         let wanted = Arc::new(AtomicBool::new(true));
-        let held = Held { state: State::Restoring, wanted: Arc::clone(&wanted), tried: Epoch(0), renew_at: None };
+        let held = Held { state: State::Restoring, wanted, tried: Epoch(0), renew_at: None, pause: Duration::ZERO };
         self.held.insert(partition, held);
-        self.restore_again(partition, wanted);
+        self.restore_again(partition);
     }
 
-    fn restore_again(&self, partition: PartitionId, wanted: Arc<AtomicBool>) {
+    fn restore_again(&mut self, partition: PartitionId) {
+        let Some(held) = self.held.get_mut(&partition) else { return };
+        held.state = State::Restoring;
+        let wanted = Arc::clone(&held.wanted);
         let (restore, link, news) = (self.parts.restore.clone(), self.standbys.link(), self.news.clone());
         std::thread::spawn(move || {
             if let Some((replica, checkpoints)) = restore.run(partition, || wanted.load(Ordering::Acquire)) {
@@ -270,8 +283,10 @@ impl Supervisor {
                 readings_replayed: begun.readings_replayed,
             }),
             News::Ended(partition, epoch, end) => self.ended(partition, epoch, end),
-            News::Standby(Told::Rebuild { partition, distrust, .. }) => self.rebuild(partition, distrust),
-            News::Standby(Told::Unusable { partition, .. }) => {
+            News::Standby(Told::Rebuild { partition, distrust, was_level }) => {
+                self.rebuild(partition, distrust, was_level);
+            }
+            News::Standby(Told::Unusable(partition)) => {
                 if let Some(held) = self.held.get_mut(&partition) {
                     held.state = State::Unusable;
                 }
@@ -281,7 +296,11 @@ impl Supervisor {
 
     fn ended(&mut self, partition: PartitionId, epoch: Epoch, end: End) {
         let Some(held) = self.held.get_mut(&partition) else { return };
-        held.state = State::Following;
+        // Else the standby thread has given the replica up, and has told more.
+        let has_replica = matches!(held.state, State::Tenure { .. });
+        if has_replica {
+            held.state = State::Following;
+        }
         let cluster = &self.parts.cluster;
         let outcome = |result| PromotionOutcome {
             partition,
@@ -304,21 +323,23 @@ impl Supervisor {
             }
             End::Failed(error) => {
                 tracing::error!(event_id = %EventId(partition, epoch), %partition, %epoch, error, "tenure failed");
-                self.parts.statuses.update(partition, |status| status.problem = Some(error.clone()));
+                if has_replica {
+                    self.parts.statuses.update(partition, |status| status.problem = Some(error.clone()));
+                }
                 held.renew_at = Some(Instant::now() + RENEW_AFTER);
                 cluster.report_promotion(outcome(PromotionResult::Failed { error }));
             }
         }
     }
 
-    fn rebuild(&mut self, partition: PartitionId, distrust: bool) {
+    /// At once if the replica was right before, else after a pause that grows, for then it likely ends the same way.
+    fn rebuild(&mut self, partition: PartitionId, distrust: bool, was_level: bool) {
         let Some(held) = self.held.get_mut(&partition) else { return };
-        held.state = State::Restoring;
-        let wanted = Arc::clone(&held.wanted);
+        held.pause = next_pause(held.pause, was_level);
+        held.state = State::Pausing(Instant::now() + held.pause);
         if distrust {
             self.parts.restore.distrust(partition);
         }
-        self.restore_again(partition, wanted);
     }
 
     fn keep_warm(&mut self, assignments: &Assignments) {
@@ -333,5 +354,26 @@ impl Supervisor {
             self.warm = wanted;
             self.warmed_at = Instant::now();
         }
+    }
+}
+
+fn next_pause(last: Duration, was_level: bool) -> Duration {
+    let (first, longest) = REBUILD_AFTER;
+    if was_level { Duration::ZERO } else { (last * 2).clamp(first, longest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_that_cannot_be_built_is_tried_more_and_more_rarely() {
+        let mut pause = next_pause(Duration::from_mins(1), true);
+        let mut pauses = vec![pause.as_secs()];
+        for _ in 0..8 {
+            pause = next_pause(pause, false);
+            pauses.push(pause.as_secs());
+        }
+        assert_eq!(pauses, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
     }
 }

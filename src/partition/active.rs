@@ -1,7 +1,7 @@
 //! One tenure of an active: fence, catch up, aggregate and commit until it is over. A thread of its own; its calls block.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, mpsc::RecvTimeoutError},
     time::{Duration, Instant},
 };
 
@@ -220,6 +220,12 @@ impl Tenure {
         }
     }
 
+    /// What the replica's status says of it.
+    fn problem(&self) -> String {
+        let status = self.statuses.all().remove(&self.partition);
+        status.and_then(|status| status.problem).unwrap_or_else(|| "it is not there any more".to_owned())
+    }
+
     fn wait_for_replica(
         &self,
         answer: &std::sync::mpsc::Receiver<Owned>,
@@ -227,8 +233,12 @@ impl Tenure {
         lso: Offset,
     ) -> Result<Owned, End> {
         loop {
-            if let Ok(owned) = answer.recv_timeout(POLL) {
-                return Ok(owned);
+            match answer.recv_timeout(POLL) {
+                Ok(owned) => return Ok(owned),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(End::Failed(format!("the replica cannot be used: {}", self.problem())));
+                }
             }
             if self.control.ending() {
                 return Err(End::Stopped);

@@ -1,7 +1,7 @@
 //! The replica itself: what it may do next, as a function of what it was told. No clock, no Kafka, no threads.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -11,11 +11,11 @@ use hotspare_cluster::{Epoch, Offset, PartitionId};
 
 use super::devices::{Devices, Split};
 use crate::{
-    changelog::{ChangelogError, Progress},
+    changelog::{Progress, Unreadable},
     log::{Committed, Message, Topic},
     reading::InputRecord,
     semantics::Semantics,
-    store::{Applied, DeadLetter, Store},
+    store::{Applied, ChangelogRecord, DeadLetter, Store},
 };
 
 /// One node's copy of a partition's state, with its place in the changelog.
@@ -27,6 +27,7 @@ pub struct Replica {
     epoch_seen: Epoch,
     following: bool,
     doubt: Option<Doubt>,
+    unreadable: Unreadable,
     checks: Checks,
     /// Where it tells of its devices.
     devices: Option<Devices>,
@@ -64,23 +65,31 @@ pub struct Divergence {
     pub sound: bool,
 }
 
-/// Why a changelog cannot be followed.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Unusable {
-    /// A record that this version cannot read.
-    #[error(transparent)]
-    Record(#[from] ChangelogError),
-    /// The state was made under other rules.
-    #[error(
-        "the changelog was written with other [input], [window] or [output] settings (semantics hash {found:016x}, here \
-         {here:016x}): use those settings on this node, or a new cluster name for new ones"
-    )]
-    Semantics {
-        /// Hash in the changelog.
-        found: u64,
-        /// Hash of this node's settings.
-        here: u64,
-    },
+/// The state was made under other rules, so the changelog cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the changelog was written with other [input], [window] or [output] settings (semantics hash {found:016x}, here \
+     {here:016x}): use those settings on this node, or a new cluster name for new ones"
+)]
+pub struct OtherSemantics {
+    /// Hash in the changelog.
+    pub found: u64,
+    /// Hash of this node's settings.
+    pub here: u64,
+}
+
+/// What a replica is worth where everything in the changelog is applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Worth {
+    /// It is the active's state.
+    Level,
+    /// Records that cannot be read stand in the changelog, and the state lacks what they say: it must not be promoted,
+    /// but may go on, for the next records of their keys repair it. With the words for the operator.
+    Lacking(String),
+    /// So many records cannot be read that it is to be built again. With the words for the operator.
+    Unreadable(String),
+    /// It differs and nothing explains why: it is to be built again.
+    Diverged(Divergence),
 }
 
 /// Whether a replica may begin a tenure.
@@ -118,6 +127,7 @@ impl Replica {
             next,
             following: false,
             doubt: None,
+            unreadable: Unreadable::default(),
             checks: Checks::default(),
             devices: None,
             poisoned: BTreeSet::new(),
@@ -199,36 +209,86 @@ impl Replica {
     /// Applies one committed changelog record; true at a progress record, where the state is that of a commit.
     ///
     /// # Errors
-    /// See [`Unusable`]; the replica must not be used any further.
-    pub fn follow(&mut self, offset: Offset, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<bool, Unusable> {
-        let applied = self.store.apply_changelog(key.unwrap_or_default(), value)?;
+    /// See [`OtherSemantics`]; the replica must not be used any further.
+    pub fn follow(&mut self, offset: Offset, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<bool, OtherSemantics> {
+        let key = key.unwrap_or_default();
+        let applied = self.store.apply_changelog(key, value);
         self.next = Offset(offset.0 + 1);
-        let Applied::Progress(progress) = applied else { return Ok(false) };
+        let first = self.unreadable.is_empty();
+        if self.unreadable.note(offset, key, value, applied.as_ref().err().cloned()) && first {
+            tracing::error!(partition = %self.partition(), record = %self.unreadable, "changelog record cannot be read");
+        }
+        let Ok(Applied::Progress(progress)) = applied else { return Ok(false) };
         if progress.semantics_hash != self.semantics_hash {
-            return Err(Unusable::Semantics { found: progress.semantics_hash, here: self.semantics_hash });
+            return Err(OtherSemantics { found: progress.semantics_hash, here: self.semantics_hash });
         }
         self.epoch_seen = self.epoch_seen.max(progress.epoch);
-        let equal = progress.digest == self.store.digest() && progress.entries == self.store.entries();
-        if equal {
-            self.checks.equal += 1;
-            self.doubt = None;
-        } else {
-            self.doubt = Some(Doubt { commit: progress.commit, active: progress.digest });
-        }
+        self.doubt = self.compare();
+        self.checks.equal += u64::from(self.doubt.is_none());
         self.note_devices();
         Ok(true)
     }
 
-    /// The end of the changelog, up to which everything was applied. Here a difference of digests is a proof.
+    /// Whether the state is the one of the last progress record.
+    fn compare(&self) -> Option<Doubt> {
+        let of = |progress: &Progress| (progress.commit, progress.digest, progress.entries);
+        let (commit, digest, entries) = self.progress().map_or((0, 0, 0), of);
+        let equal = digest == self.store.digest() && entries == self.store.entries();
+        (!equal).then_some(Doubt { commit, active: digest })
+    }
+
+    /// The end of the changelog, up to which everything was applied.
     #[must_use]
-    pub fn reached_end(&mut self, end: Offset) -> Option<Divergence> {
+    pub fn reached_end(&mut self, end: Offset) -> Worth {
         self.next = self.next.max(end);
-        self.following = true;
-        let doubt = self.doubt?;
+        let worth = self.worth();
+        self.following |= worth == Worth::Level;
+        worth
+    }
+
+    /// What it is worth where everything up to the last stable offset is applied. There a difference of digests is a proof,
+    /// also after the last progress record: a commit ends with one, so what follows it was not written by an active.
+    #[must_use]
+    pub fn worth(&mut self) -> Worth {
+        if self.unreadable.is_too_many() {
+            return Worth::Unreadable(format!(
+                "the changelog cannot be read: {}. Repair: upgrade this node if it is older than the active; else create \
+                 the changelog anew under a new cluster name",
+                self.unreadable
+            ));
+        }
+        self.doubt = self.compare();
+        if self.unreadable.has_progress() || (self.doubt.is_some() && !self.unreadable.is_empty()) {
+            return Worth::Lacking(format!(
+                "a changelog record cannot be read, so this replica is not promoted: {}. Repair: none while there is an \
+                 active, which replaces it with its next record of this key; if the version is too new, upgrade this node",
+                self.unreadable
+            ));
+        }
+        let Some(Doubt { commit, active }) = self.doubt else { return Worth::Level };
         self.checks.different += 1;
         let here = self.store.digest();
         let sound = self.store.recompute_digest() == here;
-        Some(Divergence { commit: doubt.commit, active: doubt.active, here, sound })
+        Worth::Diverged(Divergence { commit, active, here, sound })
+    }
+
+    /// What is wrong with the changelog though this replica has the active's state, for the operator.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        (!self.unreadable.is_empty()).then(|| {
+            format!(
+                "a changelog record cannot be read: {}. This replica lacks nothing, for its digest is the active's, but one \
+                 that is built from the changelog may. Repair: stop the active in order (SIGTERM): the next one writes the \
+                 key anew",
+                self.unreadable
+            )
+        })
+    }
+
+    /// Changelog records that cannot be read and were not replaced yet.
+    #[must_use]
+    pub fn unreadable_records(&self) -> usize {
+        self.unreadable.len()
     }
 
     /// Whether everything before this offset is applied.
@@ -297,6 +357,8 @@ impl Replica {
         let batch = self.store.batch(epoch, next_input);
         let message = |topic, key, value| Message { topic, key, value, headers: Vec::new() };
         let mut messages = Vec::with_capacity(batch.entries.len() + batch.outputs.len() + batch.dead_letters.len() + 1);
+        let repaired = self.repair(&batch.entries);
+        messages.extend(repaired.into_iter().map(|(key, value)| message(Topic::Changelog, Some(key), value)));
         messages.extend(batch.entries.into_iter().map(|e| message(Topic::Changelog, Some(e.key), e.value)));
         messages.extend(batch.outputs.into_iter().map(|o| message(Topic::Output, Some(o.key), Some(o.value))));
         let letters_at = messages.len();
@@ -306,9 +368,25 @@ impl Replica {
         Transaction { messages, letters: batch.dead_letters, letters_at, progress: batch.progress }
     }
 
+    /// The state of the keys of unreadable records, besides those that are written anyway.
+    fn repair(&self, written: &[ChangelogRecord]) -> BTreeMap<Bytes, Option<Bytes>> {
+        let written: BTreeSet<&[u8]> = written.iter().map(|entry| &*entry.key).chain([Progress::key()]).collect();
+        let keys = self.unreadable.keys().filter(|key| !written.contains(key));
+        let mut repaired: BTreeMap<_, _> = keys.map(|key| (Bytes::copy_from_slice(key), None)).collect();
+        if !repaired.is_empty() {
+            self.store.for_each_entry(|key, value| {
+                if let Some(repair) = repaired.get_mut(key) {
+                    *repair = Some(Bytes::copy_from_slice(value));
+                }
+            });
+        }
+        repaired
+    }
+
     /// The transaction is committed.
     pub fn committed(&mut self, transaction: &Transaction, committed: Committed) {
         self.store.committed();
+        self.unreadable.clear();
         self.next = committed.changelog_next;
         self.epoch_seen = self.epoch_seen.max(transaction.progress.epoch);
         self.poisoned.clear();

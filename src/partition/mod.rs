@@ -13,3 +13,5 @@ pub mod restore;
 pub mod snapshot;
 pub mod standby;
 pub mod status;
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use fail::fail_point;
 use hotspare_cluster::{Offset, PartitionId, Role};
 
 use super::{
-    machine::{Divergence, Replica, Unusable},
+    machine::{Divergence, OtherSemantics, Replica, Worth},
     snapshot::Checkpoints,
     status::Statuses,
 };
@@ -45,18 +45,13 @@ pub enum Told {
     Rebuild {
         /// The partition.
         partition: PartitionId,
-        /// Why.
-        reason: String,
         /// Whether its checkpoints are not to be trusted.
         distrust: bool,
+        /// Whether it had the active's state before, so that building it again may well help.
+        was_level: bool,
     },
     /// The replica cannot be used, and building it again would end in the same.
-    Unusable {
-        /// The partition.
-        partition: PartitionId,
-        /// Why.
-        reason: String,
-    },
+    Unusable(PartitionId),
 }
 
 /// The thread's handle.
@@ -159,8 +154,19 @@ struct Worker {
 
 enum Trouble {
     Diverged(Divergence),
-    Unusable(Unusable),
+    OtherSemantics(OtherSemantics),
+    Unreadable(String),
     Gone(LogError),
+}
+
+/// What a replica at the end of the changelog is worth, for its status; or why it is to be given up.
+fn judge(worth: Worth, replica: &Replica) -> Result<(Role, Option<String>), Trouble> {
+    match worth {
+        Worth::Level => Ok((Role::Standby, replica.warning())),
+        Worth::Lacking(problem) => Ok((Role::Divergent, Some(problem))),
+        Worth::Unreadable(problem) => Err(Trouble::Unreadable(problem)),
+        Worth::Diverged(found) => Err(Trouble::Diverged(found)),
+    }
 }
 
 impl Worker {
@@ -241,16 +247,16 @@ impl Worker {
                         }
                     }
                     Ok(false) => {}
-                    Err(unusable) => troubles.push((partition, Trouble::Unusable(unusable))),
+                    Err(other) => troubles.push((partition, Trouble::OtherSemantics(other))),
                 },
-                Event::End(_, end) => match replica.reached_end(end) {
-                    None => statuses.update(partition, |status| {
-                        status.role = Role::Standby;
+                Event::End(_, end) => match judge(replica.reached_end(end), replica) {
+                    Ok((role, problem)) => statuses.update(partition, |status| {
+                        status.role = role;
                         status.lso = end;
                         status.level_at = Some(Instant::now());
-                        status.problem = None;
+                        status.problem = problem;
                     }),
-                    Some(divergence) => troubles.push((partition, Trouble::Diverged(divergence))),
+                    Err(trouble) => troubles.push((partition, trouble)),
                 },
                 Event::Error(_, error @ LogError::OffsetOutOfRange { .. }) => {
                     troubles.push((partition, Trouble::Gone(error)));
@@ -271,47 +277,57 @@ impl Worker {
     }
 
     fn give_up(&mut self, partition: PartitionId, trouble: Trouble) {
-        let told = match trouble {
+        let was_level = self.replicas.get(&partition).is_some_and(|(replica, _)| replica.is_following());
+        let rebuild = |distrust| Told::Rebuild { partition, distrust, was_level };
+        let (role, problem, told) = match trouble {
             Trouble::Diverged(found) => {
                 let which = if found.sound { "" } else { "; its entries do not give its own digest" };
                 let reason = format!(
-                    "digest differs from the active's at commit {}: here {:032x}, active {:032x}{which}",
+                    "digest differs from the active's at commit {}: here {:032x}, active {:032x}{which}; rebuilding",
                     found.commit, found.here, found.active
                 );
                 tracing::error!(%partition, reason, "state divergence, rebuilding from the changelog");
-                Told::Rebuild { partition, reason, distrust: true }
+                (Role::Divergent, reason, rebuild(true))
             }
             Trouble::Gone(error) => {
                 tracing::warn!(%partition, %error, "replica is too old for the changelog, rebuilding");
-                Told::Rebuild { partition, reason: error.to_string(), distrust: true }
+                (Role::Restoring, error.to_string(), rebuild(true))
             }
-            Trouble::Unusable(unusable) => {
-                tracing::error!(%partition, error = %unusable, "changelog cannot be followed");
-                Told::Unusable { partition, reason: unusable.to_string() }
+            Trouble::Unreadable(reason) => {
+                tracing::error!(%partition, reason, "changelog cannot be followed");
+                (Role::Divergent, reason, rebuild(false))
+            }
+            Trouble::OtherSemantics(error) => {
+                tracing::error!(%partition, %error, "changelog cannot be followed");
+                (Role::Divergent, error.to_string(), Told::Unusable(partition))
             }
         };
         self.remove(partition);
         self.statuses.update(partition, |status| {
-            status.role = if matches!(told, Told::Unusable { .. }) { Role::Divergent } else { Role::Restoring };
-            status.problem = Some(match &told {
-                Told::Rebuild { reason, .. } | Told::Unusable { reason, .. } => reason.clone(),
-            });
+            status.role = role;
+            status.problem = Some(problem);
         });
         (self.told)(told);
     }
 
     fn hand_over(&mut self) {
-        let ready: Vec<_> = self
-            .leaving
-            .iter()
-            .filter(|(partition, (until, _))| {
-                let replica = self.replicas.get(partition).map(|(replica, _)| replica);
-                until.get().is_some_and(|until| replica.is_some_and(|replica| replica.has_applied(*until)))
-            })
-            .map(|(partition, _)| *partition)
-            .collect();
+        let ready = |(partition, (until, _)): (&PartitionId, &(Arc<OnceLock<Offset>>, SyncSender<Owned>))| {
+            let (replica, _) = self.replicas.get(partition)?;
+            replica.has_applied(*until.get()?).then_some(*partition)
+        };
+        let ready: Vec<_> = self.leaving.iter().filter_map(ready).collect();
         for partition in ready {
             let Some((_, reply)) = self.leaving.remove(&partition) else { continue };
+            let Some((replica, _)) = self.replicas.get_mut(&partition) else { continue };
+            match judge(replica.worth(), replica) {
+                Ok((Role::Standby, _)) => {}
+                // Who waits for it hears that there is no answer.
+                Ok(_) => continue,
+                Err(trouble) => {
+                    self.give_up(partition, trouble);
+                    continue;
+                }
+            }
             let Some(owned) = self.replicas.remove(&partition) else { continue };
             if let Err(error) = self.reader.unassign(partition) {
                 tracing::warn!(%partition, %error, "changelog cannot be let go");

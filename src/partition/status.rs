@@ -39,6 +39,8 @@ pub struct ReplicaStatus {
     pub digest_equal: Option<bool>,
     /// Comparisons of digests.
     pub checks: Checks,
+    /// Changelog records that cannot be read and were not replaced yet.
+    pub unreadable_records: usize,
     /// When its thread turned last, outside a Kafka call.
     pub turned_at: Instant,
     /// When the last checkpoint was written.
@@ -64,6 +66,7 @@ impl ReplicaStatus {
             input_lag_records: None,
             digest_equal: None,
             checks: Checks::default(),
+            unreadable_records: 0,
             turned_at: Instant::now(),
             checkpoint_at: None,
             checkpoint_problem: None,
@@ -85,6 +88,7 @@ impl ReplicaStatus {
         self.series = replica.store().series();
         self.digest_equal = replica.digest_equal();
         self.checks = replica.checks();
+        self.unreadable_records = replica.unreadable_records();
         self.turned_at = Instant::now();
     }
 

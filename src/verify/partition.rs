@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Findings, Options, VerifyError, findings::text, letters::Letters, outputs::Outputs, state, tail::Tail};
 use crate::{
-    changelog::Progress,
+    changelog::{Progress, Unreadable},
     config::Config,
     log::{Log, Topic},
     reading::InputRecord,
@@ -141,19 +141,23 @@ impl Check<'_> {
     /// The state that the changelog tells.
     fn changelog(&self) -> Result<Store, VerifyError> {
         let mut store = Store::new(Arc::clone(self.config.semantics()), self.partition);
-        let mut broken = None;
+        let mut unreadable = Unreadable::default();
         let tail = self.tail(Topic::Changelog);
         let (begin, end) = tail.bounds()?;
         tail.read(begin, end, |record| {
-            if let Err(source) = store.apply_changelog(record.key.unwrap_or_default(), record.value) {
-                let (partition, offset) = (self.partition, record.offset.0);
-                broken.get_or_insert(VerifyError::Changelog { partition, offset, source });
-            }
+            let key = record.key.unwrap_or_default();
+            let applied = store.apply_changelog(key, record.value);
+            unreadable.note(record.offset, key, record.value, applied.err());
             Ok(())
         })?;
         // With other settings entries look broken; the progress record, which comes after them, tells why.
         self.check_semantics(store.progress())?;
-        broken.map_or(Ok(store), Err)
+        match unreadable.first() {
+            None => Ok(store),
+            Some((offset, source)) => {
+                Err(VerifyError::Changelog { partition: self.partition, offset: offset.0, source: source.clone() })
+            }
+        }
     }
 
     fn check_semantics(&self, progress: Option<&Progress>) -> Result<(), VerifyError> {

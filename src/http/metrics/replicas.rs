@@ -67,6 +67,10 @@ fn roles(page: &mut Page, replicas: &Replicas) {
             }
         }
     });
+    let unreadable = "Changelog records that cannot be read and were not replaced yet; must be 0.";
+    page.gauge("changelog_unreadable_records", unreadable, |series| {
+        each(series, replicas, |status| u32::try_from(status.unreadable_records).ok().map(f64::from));
+    });
 }
 
 fn positions(page: &mut Page, replicas: &Replicas) {
