@@ -18,11 +18,31 @@ use super::{tail_of, wait_until};
 /// which lasts 9 s by default.
 const PROPERTIES: [(&str, &str); 2] = [("broker.session.timeout.ms", "2000"), ("broker.heartbeat.interval.ms", "200")];
 
+/// Where a broker runs, if not on this machine's own loopback as the only one of its cluster.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// What its program is run with, such as `nsenter` with arguments.
+    pub prefix: Vec<String>,
+    /// Arguments for `deploy/kafka/kafka`.
+    pub arguments: Vec<String>,
+    /// The addresses of all brokers of its cluster, separated by commas, for clients.
+    pub bootstrap: Option<String>,
+    /// Copies of each partition that tests create.
+    pub replication: i32,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self { prefix: Vec::new(), arguments: Vec::new(), bootstrap: None, replication: 1 }
+    }
+}
+
 /// One broker with a data folder and ports of its own. It ends when this is dropped, or when the test process ends.
 pub struct Broker {
     data: TempDir,
     properties: Vec<(String, String)>,
     listeners: Vec<String>,
+    pub(super) site: Site,
     /// What the script printed: `bootstrap`, `port`, and the address of each further listener by its name.
     state: BTreeMap<String, String>,
     running: Mutex<Option<Running>>,
@@ -52,12 +72,18 @@ impl Broker {
 
     /// Like [`Broker::start`], with further listeners, each `NAME:PROTOCOL` such as `LOGIN:SASL_PLAINTEXT`.
     pub fn start_with_listeners(properties: &[(&str, &str)], listeners: &[&str]) -> Broker {
+        Self::start_at(Site::default(), properties, listeners)
+    }
+
+    /// Like [`Broker::start_with_listeners`], somewhere else. Waits until it answers, which may need the others of its cluster.
+    pub fn start_at(site: Site, properties: &[(&str, &str)], listeners: &[&str]) -> Broker {
         let data = tempfile::Builder::new().prefix("hotspare-kafka-").tempdir().expect("a folder for Kafka's data");
         let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
         let properties: Vec<_> = PROPERTIES.iter().chain(properties).map(owned).collect();
         let listeners: Vec<String> = listeners.iter().map(|&listener| listener.to_owned()).collect();
-        let (running, state) = launch(data.path(), &properties, &listeners);
-        Broker { data, properties, listeners, state, running: Mutex::new(Some(running)), producer: OnceLock::new() }
+        let (running, state) = launch(&site, data.path(), &properties, &listeners);
+        let (running, producer) = (Mutex::new(Some(running)), OnceLock::new());
+        Broker { data, properties, listeners, site, state, running, producer }
     }
 
     /// The broker that the tests of this binary share. Tests that stop or pause it start one of their own.
@@ -66,9 +92,14 @@ impl Broker {
         SHARED.get_or_init(|| Broker::start(&[]))
     }
 
-    /// `127.0.0.1:<port>`, the same over restarts.
+    /// `127.0.0.1:<port>`, or the addresses of its whole cluster; the same over restarts.
     pub fn bootstrap(&self) -> &str {
-        &self.state["bootstrap"]
+        self.site.bootstrap.as_ref().unwrap_or(&self.state["bootstrap"])
+    }
+
+    /// Copies of each partition of the topics that tests create.
+    pub fn replication(&self) -> i32 {
+        self.site.replication
     }
 
     /// The address of a listener given to [`Broker::start_with_listeners`], by its name.
@@ -100,7 +131,7 @@ impl Broker {
     pub fn start_again(&self) {
         let mut running = self.running();
         assert!(running.is_none(), "the broker {} is running", self.bootstrap());
-        let (again, state) = launch(self.data.path(), &self.properties, &self.listeners);
+        let (again, state) = launch(&self.site, self.data.path(), &self.properties, &self.listeners);
         assert_eq!(state["bootstrap"], self.state["bootstrap"], "the broker's port was taken while it was stopped");
         *running = Some(again);
     }
@@ -163,12 +194,18 @@ impl Drop for Broker {
 }
 
 /// Runs the script until it has printed where the broker is.
-fn launch(data: &Path, properties: &[(String, String)], listeners: &[String]) -> (Running, BTreeMap<String, String>) {
+fn launch(
+    site: &Site,
+    data: &Path,
+    properties: &[(String, String)],
+    listeners: &[String],
+) -> (Running, BTreeMap<String, String>) {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("deploy/kafka/kafka");
     let told = data.join("harness.log");
     let told_file = std::fs::File::create(&told).expect("a file for what the script says");
-    let mut command = Command::new(&script);
-    command.args(["run", "--until-eof", "--remove-data", "--data"]).arg(data);
+    let mut words = site.prefix.iter().map(std::ffi::OsString::from).chain([script.clone().into_os_string()]);
+    let mut command = Command::new(words.next().expect("at least the script"));
+    command.args(words).args(["run", "--until-eof", "--remove-data", "--data"]).arg(data).args(&site.arguments);
     for (name, value) in properties {
         command.arg("--property").arg(format!("{name}={value}"));
     }

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use toml::{Table, Value};
 
 use super::broker::Broker;
+use super::network::Place;
 use super::node::Node;
 use super::ports::Port;
 use super::{unique_name, wait_until_or_tell};
@@ -44,6 +45,7 @@ pub struct Plan<'b> {
     config: Table,
     per_node: Vec<(usize, Table)>,
     env: Vec<(String, String)>,
+    places: Vec<Place>,
 }
 
 impl<'b> Plan<'b> {
@@ -82,6 +84,21 @@ impl<'b> Plan<'b> {
         self
     }
 
+    /// Runs each node at a place of its own.
+    #[must_use]
+    pub fn places(mut self, places: &[Place]) -> Self {
+        self.places = places.to_vec();
+        self
+    }
+
+    fn ports(&self) -> Vec<(Port, Port)> {
+        let of = |number| match self.places.get(number) {
+            Some(Place { host, .. }) => (Port::at(host, 7400), Port::at(host, 7401)),
+            None => (Port::reserve(), Port::reserve()),
+        };
+        (0..self.nodes).map(of).collect()
+    }
+
     /// Creates the input topic and the files; starts nothing.
     pub fn prepare(self) -> TestCluster<'b> {
         let name = self.config.get("cluster").and_then(|cluster| cluster.get("name")).and_then(Value::as_str);
@@ -93,7 +110,7 @@ impl<'b> Plan<'b> {
             self.broker.create_topic(&topic, self.partitions, &self.topic_settings);
         }
         let dir = tempfile::Builder::new().prefix("hotspare-test-").tempdir().expect("a folder for the cluster");
-        let ports: Vec<(Port, Port)> = (0..self.nodes).map(|_| (Port::reserve(), Port::reserve())).collect();
+        let ports = self.ports();
         // Three voters as usual; a smaller cluster has one, which is a trial without failover.
         let voters = if self.nodes < 3 { 1 } else { 3 };
         let slots: Vec<String> = (0..self.nodes).map(|number| format!("hotspare-{number}")).collect();
@@ -120,6 +137,9 @@ impl<'b> Plan<'b> {
             std::fs::write(&file, config.to_string()).expect("a configuration file");
             let mut node = Node::new(&slots[number], &file, &base.join("log"), &http.address());
             node.env.extend(self.env.iter().cloned());
+            if let Some(place) = self.places.get(number) {
+                node.move_to(place);
+            }
             nodes.push(node);
         }
         TestCluster {
@@ -179,6 +199,7 @@ impl<'b> TestCluster<'b> {
             config: Table::new(),
             per_node: Vec::new(),
             env: Vec::new(),
+            places: Vec::new(),
         }
     }
 

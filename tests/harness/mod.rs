@@ -16,6 +16,7 @@ pub mod clock;
 pub mod cluster;
 pub mod collector;
 pub mod disk;
+pub mod network;
 pub mod node;
 pub mod ports;
 pub mod records;

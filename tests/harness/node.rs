@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::network::Place;
 use super::{tail_of, wait_until_or_tell};
 
 /// Becomes the program after starting a watcher that is no child of it, and kills it when stdin ends without a word.
@@ -76,6 +77,11 @@ impl Node {
             starts: 0,
             running: None,
         }
+    }
+
+    /// From the next start on it runs at another place of a network.
+    pub fn move_to(&mut self, place: &Place) {
+        self.program.splice(0..0, place.prefix());
     }
 
     /// Starts the process; does not wait for anything.

@@ -8,17 +8,23 @@ use std::path::PathBuf;
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 10_000;
 
-/// A port of 127.0.0.1 that is reserved for this process until dropped. It lies below the range from which systems take
-/// the ports of outgoing connections, so it stays free while a node is restarted.
+/// A port that belongs to a test.
 #[derive(Debug)]
 pub struct Port {
     /// The number.
     pub number: u16,
-    _lock: File,
+    host: String,
+    _lock: Option<File>,
 }
 
 impl Port {
-    /// Reserves a free port.
+    /// A port of a host that has only one user.
+    pub fn at(host: &str, number: u16) -> Port {
+        Port { number, host: host.to_owned(), _lock: None }
+    }
+
+    /// Reserves a free port of 127.0.0.1 for this process until dropped. It lies below the range from which systems take
+    /// the ports of outgoing connections, so it stays free while a node is restarted.
     pub fn reserve() -> Port {
         let folder: PathBuf =
             std::env::temp_dir().join(format!("hotspare-ports-{}", rustix::process::getuid().as_raw()));
@@ -29,14 +35,14 @@ impl Port {
                 continue;
             };
             if lock.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok() {
-                return Port { number, _lock: lock };
+                return Port { number, host: "127.0.0.1".to_owned(), _lock: Some(lock) };
             }
         }
         panic!("found no free port from {FIRST} to {}", FIRST + COUNT - 1);
     }
 
-    /// `127.0.0.1:<number>`.
+    /// `host:number`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.number)
+        format!("{}:{}", self.host, self.number)
     }
 }

@@ -74,7 +74,7 @@ impl Broker {
 
     /// Creates a topic (`configs` such as `("cleanup.policy", "compact")`) and waits until each partition has a leader.
     pub fn create_topic(&self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(self.site.replication));
         for (key, value) in configs {
             topic = topic.set(key, value);
         }
