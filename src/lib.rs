@@ -2,7 +2,7 @@
 //!
 //! The order of the rooms is the way of the data; see `ARCHITECTURE.md`.
 
-pub use hotspare_cluster::{Epoch, NodeId, Offset, PartitionId, Slot};
+pub use hotspare_cluster::{Epoch, NodeId, Offset, PartitionId, Slot, invariants};
 
 pub mod atomic_file;
 pub mod changelog;

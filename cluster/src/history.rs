@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::invariants;
 
 /// A moment of wall-clock time, in milliseconds since 1970 (UTC); shown in RFC 3339 with milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,6 +261,8 @@ impl History {
         while self.events.len() > events_max.max(1) {
             self.events.pop_front();
         }
+        let first = self.events.front().map_or(0, |event| event.seq);
+        invariants::uphold(invariants::history_without_holes(first, self.next_seq, self.events.len()), None);
         self.next_seq
     }
 

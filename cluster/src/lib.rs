@@ -12,6 +12,7 @@ mod disk;
 mod history;
 mod identity;
 mod ids;
+pub mod invariants;
 mod options;
 mod planner;
 mod raft;

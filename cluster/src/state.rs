@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::assignment::{Assignment, Order};
 use crate::history::{EventKind, EventResult, History, HistoryEvent, NodeRef, Phases, Reason, WallTime};
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::invariants;
 use crate::report::{PromotionOutcome, PromotionResult};
 
 mod command;
@@ -294,6 +295,7 @@ impl State {
             let surplus = entry.failovers.len().saturating_sub(FAILOVERS_MAX);
             entry.failovers.drain(..surplus);
         }
+        let before = entry.epoch;
         entry.order = Some(Order { seq, kind: order.kind, reason: order.reason, from: entry.active });
         entry.epoch = order.epoch;
         entry.active = Some(order.target);
@@ -302,6 +304,11 @@ impl State {
         entry.since = order.at;
         entry.stage = Stage::Ordered;
         entry.revision = index;
+        invariants::uphold(
+            invariants::ordered_epoch_rises(before, entry.floor, entry.epoch)
+                .and_then(|()| invariants::active_is_no_standby(entry.active, &entry.standbys)),
+            Some(order.partition),
+        );
         vec![Event::Assigned(order.partition)]
     }
 
@@ -328,6 +335,7 @@ impl State {
             Some(entry) if entry.revision == revision && known => {
                 entry.standbys = standbys.into_iter().filter(|s| Some(*s) != entry.active).collect();
                 entry.revision = index;
+                invariants::uphold(invariants::active_is_no_standby(entry.active, &entry.standbys), Some(partition));
                 vec![Event::Assigned(partition)]
             }
             _ => vec![Event::Ignored("decided on an older state")],

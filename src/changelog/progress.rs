@@ -1,6 +1,6 @@
 //! The progress record: how far the input was consumed, and what the state is then.
 
-use hotspare_cluster::{Epoch, Offset};
+use hotspare_cluster::{Epoch, Offset, invariants::Commit};
 
 use super::bytes::{Reader, write_varint};
 use super::{ChangelogError, Counters, VERSION, kind, versioned};
@@ -33,6 +33,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// What invariants look at.
+    #[must_use]
+    pub fn as_commit(&self) -> Commit {
+        let Self { epoch, commit, next_input_offset, log_time_ms, .. } = self;
+        Commit { epoch: *epoch, number: *commit, next_input: *next_input_offset, log_time_ms: *log_time_ms }
+    }
+
     /// The one key of all progress records.
     #[must_use]
     pub fn key() -> &'static [u8] {

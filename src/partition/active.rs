@@ -6,7 +6,7 @@ use std::{
 };
 
 use fail::fail_point;
-use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role};
+use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role, invariants};
 
 use super::{
     control::Control,
@@ -152,6 +152,7 @@ impl Tenure {
         fail_point!("between_fence_and_catch_up");
         let owned = self.wait_for_replica(&answer, begin, lso)?;
         let caught_up_at = Instant::now();
+        invariants::uphold(invariants::promoted_at_log_end(owned.0.next(), lso), Some(self.partition));
         if let Eligible::Overtaken(seen) = owned.0.may_begin(self.epoch, self.renewed) {
             self.standbys.follow(owned);
             return Err(End::Overtaken(seen));

@@ -7,7 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use hotspare_cluster::{Epoch, Offset, PartitionId};
+use hotspare_cluster::{
+    Epoch, Offset, PartitionId,
+    invariants::{self, Between},
+};
 
 use super::devices::{Devices, Split};
 use crate::{
@@ -211,6 +214,9 @@ impl Replica {
     /// # Errors
     /// See [`OtherSemantics`]; the replica must not be used any further.
     pub fn follow(&mut self, offset: Offset, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<bool, OtherSemantics> {
+        let partition = Some(self.partition());
+        invariants::uphold(invariants::changelog_in_order(self.next, offset), partition);
+        let before = self.progress().map(Progress::as_commit);
         let key = key.unwrap_or_default();
         let applied = self.store.apply_changelog(key, value);
         self.next = Offset(offset.0 + 1);
@@ -221,6 +227,10 @@ impl Replica {
         let Ok(Applied::Progress(progress)) = applied else { return Ok(false) };
         if progress.semantics_hash != self.semantics_hash {
             return Err(OtherSemantics { found: progress.semantics_hash, here: self.semantics_hash });
+        }
+        if let Some(before) = before {
+            let checked = invariants::succession(&before, &progress.as_commit(), Between::Compacted);
+            invariants::uphold(checked, partition);
         }
         self.epoch_seen = self.epoch_seen.max(progress.epoch);
         self.doubt = self.compare();
@@ -354,7 +364,11 @@ impl Replica {
 
     /// All that one transaction has to write, the progress record last.
     pub fn transaction(&mut self, epoch: Epoch, next_input: Offset) -> Transaction {
+        let before = self.progress().map(Progress::as_commit);
         let batch = self.store.batch(epoch, next_input);
+        let after = batch.progress.as_commit();
+        let checked = before.map_or(Ok(()), |before| invariants::succession(&before, &after, Between::Nothing));
+        invariants::uphold(checked, Some(self.partition()));
         let message = |topic, key, value| Message { topic, key, value, headers: Vec::new() };
         let mut messages = Vec::with_capacity(batch.entries.len() + batch.outputs.len() + batch.dead_letters.len() + 1);
         let repaired = self.repair(&batch.entries);
@@ -458,3 +472,6 @@ fn letter_message(letter: &DeadLetter) -> Message {
         headers: letter.headers.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fail::fail_point;
-use hotspare_cluster::{Offset, PartitionId, Role};
+use hotspare_cluster::{Offset, PartitionId, Role, invariants};
 
 use super::{
     machine::{Divergence, OtherSemantics, Replica, Worth},
@@ -281,6 +281,10 @@ impl Worker {
         let rebuild = |distrust| Told::Rebuild { partition, distrust, was_level };
         let (role, problem, told) = match trouble {
             Trouble::Diverged(found) => {
+                if let Err(violation) = invariants::digest_equal(found.commit, found.active, found.here) {
+                    // Not upheld: it is repaired here, and a replica may differ because its disk lied.
+                    invariants::report(&violation, Some(partition));
+                }
                 let which = if found.sound { "" } else { "; its entries do not give its own digest" };
                 let reason = format!(
                     "digest differs from the active's at commit {}: here {:032x}, active {:032x}{which}; rebuilding",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hotspare_cluster::{Offset, PartitionId};
+use hotspare_cluster::{Offset, PartitionId, invariants};
 
 use super::batch::Pending;
 use super::changes::{Change, OpenBatch};
@@ -141,8 +141,8 @@ impl Active {
     /// A record is one null record or at least one candidate, each with one outcome.
     pub(super) fn check_conservation(&self) {
         let Totals { counters, consumed, .. } = &self.totals;
-        debug_assert_eq!(counters.consumed(), *consumed, "an outcome is missing or was counted twice");
-        debug_assert!(*consumed >= counters.records, "a record is without an outcome");
+        let checked = invariants::conservation(*consumed, counters.consumed(), counters.records);
+        invariants::uphold(checked, Some(self.partition));
     }
 
     /// Reads a reading into the windows that take it, and closes those that are due.
@@ -208,6 +208,7 @@ impl Active {
         }
         let log_time_ms = self.totals.log_time_ms;
         let Some(series) = self.state.get_mut(id) else { return };
+        let before_ms = series.watermark_ms;
         series.watermark_ms = series.watermark_ms.max(reading.time_ms);
         let (watermark_ms, due_ms) = (series.watermark_ms, series.due_ms);
         if let Some(kept) = &mut series.kept {
@@ -226,6 +227,8 @@ impl Active {
         if watermark_ms >= due_ms {
             self.close(id, semantics, |window| watermark_ms >= window.due_ms(semantics.windows()));
         }
+        let after_ms = self.state.get(id).map_or(before_ms, |series| series.watermark_ms);
+        invariants::uphold(invariants::watermark_never_falls(before_ms, after_ms), Some(self.partition));
         self.schedule(semantics, id);
     }
 

@@ -11,7 +11,7 @@ const EXAMPLES_MAX: usize = 5;
 pub struct Example {
     /// The partition.
     pub partition: PartitionId,
-    /// `final`, `change`, `dead_letter`, `entry`, `counters` or `digest`.
+    /// `final`, `change`, `dead_letter`, `entry`, `progress`, `counters` or `digest`.
     pub what: &'static str,
     /// Where it stands in its topic, if it does.
     pub offset: Option<i64>,

@@ -16,7 +16,7 @@ use crate::{
     log::{Log, Topic},
     reading::InputRecord,
     semantics::{Emit, Semantics},
-    store::{Batch, Store},
+    store::{Applied, Batch, Store},
 };
 
 /// What was found in one partition.
@@ -139,17 +139,26 @@ impl Check<'_> {
     }
 
     /// The state that the changelog tells.
-    fn changelog(&self) -> Result<Store, VerifyError> {
+    fn changelog(&mut self) -> Result<Store, VerifyError> {
+        let mut findings = Findings::default();
         let mut store = Store::new(Arc::clone(self.config.semantics()), self.partition);
         let mut unreadable = Unreadable::default();
         let tail = self.tail(Topic::Changelog);
         let (begin, end) = tail.bounds()?;
         tail.read(begin, end, |record| {
+            let before = store.progress().map(Progress::as_commit);
             let key = record.key.unwrap_or_default();
             let applied = store.apply_changelog(key, record.value);
+            if let Ok(Applied::Progress(progress)) = &applied {
+                let (partition, offset) = (self.partition, record.offset.0);
+                state::check_succession(partition, offset, before.as_ref(), progress, &mut findings);
+            }
             unreadable.note(record.offset, key, record.value, applied.err());
             Ok(())
         })?;
+        if self.options.against.changelog {
+            self.findings.merge(findings);
+        }
         // With other settings entries look broken; the progress record, which comes after them, tells why.
         self.check_semantics(store.progress())?;
         match unreadable.first() {

@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hotspare_cluster::PartitionId;
+use hotspare_cluster::{
+    PartitionId,
+    invariants::{self, Between, Commit},
+};
 
 use super::findings::{Example, Findings};
-use crate::{changelog::Counters, store::Store};
+use crate::{
+    changelog::{Counters, Progress},
+    store::Store,
+};
 
 /// Compares entries, counters, log time and digests.
 pub(super) fn compare(partition: PartitionId, changelog: &Store, clean: &Store, findings: &mut Findings) {
@@ -41,6 +47,29 @@ pub(super) fn compare(partition: PartitionId, changelog: &Store, clean: &Store, 
             found,
             "the progress record's log time differs from the clean run's",
         ));
+    }
+}
+
+/// Compares a progress record with the one before it in the changelog.
+pub(super) fn check_succession(
+    partition: PartitionId,
+    offset: i64,
+    before: Option<&Commit>,
+    progress: &Progress,
+    findings: &mut Findings,
+) {
+    let after = progress.as_commit();
+    if let Some(before) = before
+        && let Err(violation) = invariants::succession(before, &after, Between::Compacted)
+    {
+        findings.wrong(|| Example {
+            partition,
+            what: "progress",
+            offset: Some(offset),
+            expected: None,
+            found: Some(violation.to_string()),
+            note: "the progress record does not follow from the one before it",
+        });
     }
 }
 

@@ -232,3 +232,18 @@ fn a_state_that_misses_a_reading_is_found() {
     // a's window differs, b's is missing, and the counters differ.
     assert_eq!(counts(&findings), (1, 0, 2));
 }
+
+#[test]
+fn a_progress_record_that_does_not_follow_from_the_one_before_is_wrong() {
+    let mut run = CleanRun::new(&semantics(), PARTITION, std::iter::empty());
+    let first = run.finish(Offset(0)).progress;
+    let second = run.finish(Offset(0)).progress;
+    let mut findings = Findings::default();
+    state::check_succession(PARTITION, 7, None, &second, &mut findings);
+    state::check_succession(PARTITION, 8, Some(&first.as_commit()), &second, &mut findings);
+    assert!(findings.is_clean(), "{findings:?}");
+    state::check_succession(PARTITION, 9, Some(&second.as_commit()), &first, &mut findings);
+    assert_eq!((findings.wrong, findings.examples.wrong[0].offset), (1, Some(9)));
+    let found = findings.examples.wrong[0].found.as_deref().unwrap_or_default();
+    assert!(found.starts_with("invariant commit_by_one (P1) is violated: commit 1 after commit 2"), "{found}");
+}

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use crate::detector::Moment;
 use crate::ids::{Epoch, EventId, NodeId, PartitionId, Slot};
+use crate::invariants;
 use crate::planner::{Facts, NodeFacts, Plan, plan};
 use crate::raft::{Group, Member, RaftStatus};
+use crate::report::Role;
 use crate::state::{Batch, Command, NewNode};
 use crate::transport::Notice;
 use crate::view::Liveness;
@@ -190,6 +192,7 @@ impl Leading {
             };
             nodes.insert(*id, facts);
         }
+        invariants::uphold(invariants::one_active_per_epoch(claims(&nodes)), None);
         let counts = peers.values().map(|p| &p.heartbeat.report).chain([&own_report]);
         let facts = Facts {
             now,
@@ -321,6 +324,16 @@ enum Change {
     Swap { old: NodeId, new: NodeId },
     Forget(NodeId),
     Tombstone(NodeId),
+}
+
+/// Which nodes say that they are the active of a partition.
+fn claims<'a>(
+    nodes: &'a BTreeMap<NodeId, NodeFacts<'_>>,
+) -> impl Iterator<Item = (PartitionId, Epoch, NodeId)> + use<'a> {
+    nodes.iter().flat_map(|(id, facts)| {
+        let replicas = facts.report.iter().flat_map(|report| &report.replicas);
+        replicas.filter(|r| r.role == Role::Active).map(|r| (r.partition, r.epoch, *id))
+    })
 }
 
 fn of_peer<'a>(

@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use hotspare_cluster::{HistoryEvent, PartitionId, View};
+use hotspare_cluster::{HistoryEvent, PartitionId, View, invariants};
 use prometheus::TextEncoder;
 
 use crate::partition::status::ReplicaStatus;
@@ -39,6 +39,11 @@ pub(super) fn text(facts: &Facts<'_>) -> prometheus::Result<String> {
     let commit = option_env!("HOTSPARE_COMMIT").unwrap_or("unknown");
     page.gauge("build_info", "Version and commit of the program; constant 1.", |build| {
         build.add(&[("version", env!("CARGO_PKG_VERSION")), ("commit", commit)], 1.0);
+    });
+    page.counter("invariant_violations_total", "Violations of what must always hold; must be 0.", |series| {
+        for (invariant, count) in invariants::violations() {
+            series.add(&[("invariant", invariant.name())], replicas::number(count));
+        }
     });
     cluster::raft(&mut page, facts.view);
     cluster::planner(&mut page, facts.view);

@@ -28,7 +28,7 @@ pub(super) fn all(page: &mut Page, replicas: &Replicas) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus knows only doubles")]
-fn number(value: u64) -> f64 {
+pub(super) fn number(value: u64) -> f64 {
     value as f64
 }
 

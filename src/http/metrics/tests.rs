@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, time::Instant};
 
-use hotspare_cluster::{HistoryEvent, NodeId, PartitionId, Role, View};
+use hotspare_cluster::{HistoryEvent, NodeId, PartitionId, Role, View, invariants::Invariant};
 
 use super::{Facts, text};
 use crate::{
@@ -73,6 +73,15 @@ fn every_series_of_the_history_is_there_before_the_first_event() {
     ] {
         assert!(lines.iter().any(|found| found == line), "{line}");
     }
+}
+
+#[test]
+fn every_invariant_is_there_before_the_first_violation() {
+    let lines = scrape(|_| {});
+    let found = lines.iter().filter(|line| line.starts_with("hotspare_invariant_violations_total{")).count();
+    assert_eq!(found, Invariant::ALL.len());
+    let line = r#"hotspare_invariant_violations_total{invariant="epoch_never_falls"} 0"#;
+    assert!(lines.iter().any(|found| found == line), "{lines:?}");
 }
 
 #[test]
