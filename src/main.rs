@@ -40,7 +40,22 @@ enum Command {
         /// The configuration; only its [input], [window] and [output] are looked at.
         #[arg(long)]
         config: PathBuf,
-        /// Records, one JSON object a line.
+        /// Instead of the results, write one line for each reading: what became of it, why, and what was looked at.
+        ///
+        /// The lines are in the order of the file:
+        ///
+        /// `p0 o17 body 2: device "a1" from /device_id; metric "temp" from /value; time 1577898000300 from
+        /// "2020-01-01T17:00:00.3Z" at /ts; rejected not_numeric: "n/a" is text and no number`
+        ///
+        /// p is the partition, o the offset, body the position in the record (left out for a record as a whole). What
+        /// follows is parted by "; " and ends where a check failed; the outcome and its reason are last: `counted: in
+        /// [START, END)` (each window), `late` (watermark, end and grace of each window), `missing` (by which rule),
+        /// `duplicate` (of which identity), `null_record`, or `rejected REASON`. Times are milliseconds since 1970. Texts
+        /// of the data are JSON strings, cut after 120 characters.
+        #[arg(long, verbatim_doc_comment)]
+        explain: bool,
+        /// Records, one JSON object a line: partition, offset, timestamp, key or key_base64, value or value_base64,
+        /// perhaps headers.
         records: PathBuf,
     },
     /// Shows the whole on a real Kafka: nodes with an active are killed, nothing is lost.
@@ -78,9 +93,13 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Node(arguments) => with_config(&arguments, run_node),
-        Command::Try { config, records } => {
+        Command::Try { config, explain, records } => {
             let mut out = io::BufWriter::new(io::stdout().lock());
-            cli::try_::run(&config, &records, &mut out)?;
+            if explain {
+                cli::try_::explain(&config, &records, &mut out)?;
+            } else {
+                cli::try_::run(&config, &records, &mut out)?;
+            }
             out.flush()?;
             Ok(0)
         }

@@ -4,6 +4,8 @@
 
 #[path = "semantics/cases.rs"]
 mod cases;
+#[path = "semantics/explain.rs"]
+mod explain;
 #[path = "semantics/golden.rs"]
 mod golden;
 #[path = "semantics/messy.rs"]
@@ -20,11 +22,24 @@ fn beside(name: &str) -> PathBuf {
 
 /// What `hotspare try` prints for a configuration and a file of records.
 fn tried(config: &str, records: &str) -> String {
+    with_files(config, records, |config, records, out| hotspare::cli::try_::run(config, records, out))
+}
+
+/// What `hotspare try --explain` prints.
+fn explained(config: &str, records: &str) -> String {
+    with_files(config, records, |config, records, out| hotspare::cli::try_::explain(config, records, out))
+}
+
+fn with_files(
+    config: &str,
+    records: &str,
+    run: impl Fn(&Path, &Path, &mut Vec<u8>) -> Result<(), hotspare::cli::try_::TryError>,
+) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let (config_path, records_path) = (folder.path().join("config.toml"), folder.path().join("records.jsonl"));
     std::fs::write(&config_path, config).expect("written");
     std::fs::write(&records_path, records).expect("written");
     let mut out = Vec::new();
-    hotspare::cli::try_::run(&config_path, &records_path, &mut out).unwrap_or_else(|error| panic!("{error}\n{config}"));
+    run(&config_path, &records_path, &mut out).unwrap_or_else(|error| panic!("{error}\n{config}"));
     String::from_utf8(out).expect("UTF-8")
 }

@@ -4,6 +4,7 @@ pub mod client;
 pub mod demo;
 pub mod generate;
 pub mod history;
+mod records;
 pub mod status;
 pub mod topics;
 pub mod try_;

@@ -1,16 +1,14 @@
 //! `hotspare try`: runs a file of records through the pure rooms and shows what comes out.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base64::Engine;
 use hotspare_cluster::{Epoch, Offset, PartitionId};
-use serde::Deserialize;
 
+use super::records::Line;
 use crate::changelog::Counters;
 use crate::reading::InputRecord;
 use crate::semantics::{Semantics, SemanticsError};
@@ -53,24 +51,13 @@ pub enum TryError {
     Write(#[from] io::Error),
 }
 
-fn list(errors: &[SemanticsError]) -> String {
-    errors.iter().map(|error| format!("\n  {error}")).collect()
+fn read_error(path: &Path) -> impl Fn(io::Error) -> TryError {
+    let path = path.to_path_buf();
+    move |source| TryError::Read { path: path.clone(), source }
 }
 
-/// A line of the file: a record, or the fact that log time is `log_time`.
-#[derive(Debug, Deserialize)]
-struct Line<'a> {
-    partition: u32,
-    log_time: Option<i64>,
-    offset: Option<i64>,
-    timestamp: Option<i64>,
-    #[serde(borrow)]
-    key: Option<Cow<'a, str>>,
-    key_base64: Option<Cow<'a, str>>,
-    value: Option<Cow<'a, str>>,
-    value_base64: Option<Cow<'a, str>>,
-    #[serde(default)]
-    headers: Vec<(String, Option<String>)>,
+fn list(errors: &[SemanticsError]) -> String {
+    errors.iter().map(|error| format!("\n  {error}")).collect()
 }
 
 /// Runs the records of a file (one JSON object a line: `partition`, `offset`, `timestamp`, `key` or `key_base64`,
@@ -81,20 +68,34 @@ struct Line<'a> {
 /// # Errors
 /// [`TryError`]; nothing is written unless the whole file was read.
 pub fn run(config: &Path, records: &Path, out: &mut impl Write) -> Result<(), TryError> {
-    let read_error = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| TryError::Read { path, source }
-    };
-    let text = std::fs::read_to_string(config).map_err(read_error(config))?;
-    let semantics =
-        Semantics::from_toml(&text).map_err(|errors| TryError::Config { path: config.to_path_buf(), errors })?;
-    let mut run = Run { semantics: Arc::new(semantics), partitions: BTreeMap::new() };
-    let file = BufReader::new(File::open(records).map_err(read_error(records))?);
-    for (number, line) in (1..).zip(file.split(b'\n')) {
-        let line = line.map_err(read_error(records))?;
-        run.line(&line).map_err(|message| TryError::Line { path: records.to_path_buf(), line: number, message })?;
-    }
+    let mut run = Run::new(config)?;
+    run.read(records, |partition, record| {
+        partition.store.apply(record);
+        Ok(())
+    })?;
     Ok(run.finish(out)?)
+}
+
+/// Runs the records of a file as [`run`] does, and writes, in the order of the file, one line for each candidate for a
+/// reading: `pPARTITION oOFFSET body N: ` (without `body N` for the record as a whole), what was read and where it
+/// stood, and at the end the outcome and why, all parted by `; `. Texts of the data are JSON strings, cut after 120
+/// characters.
+///
+/// # Errors
+/// [`TryError`]; the lines before that error are written.
+pub fn explain(config: &Path, records: &Path, out: &mut impl Write) -> Result<(), TryError> {
+    let mut run = Run::new(config)?;
+    run.read(records, |partition, record| {
+        let (id, offset) = (partition.store.partition(), record.offset);
+        let mut written = Ok(());
+        partition.store.apply_explained(record, |body, text| {
+            let body = body.map_or(String::new(), |body| format!(" body {body}"));
+            if written.is_ok() {
+                written = writeln!(out, "p{id} o{offset}{body}: {text}");
+            }
+        });
+        written
+    })
 }
 
 struct Run {
@@ -110,23 +111,49 @@ struct Partition {
 }
 
 impl Run {
-    fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        if line.trim_ascii().is_empty() {
-            return Ok(());
+    fn new(config: &Path) -> Result<Self, TryError> {
+        let text = std::fs::read_to_string(config).map_err(read_error(config))?;
+        let semantics =
+            Semantics::from_toml(&text).map_err(|errors| TryError::Config { path: config.to_path_buf(), errors })?;
+        Ok(Self { semantics: Arc::new(semantics), partitions: BTreeMap::new() })
+    }
+
+    /// Calls the function with each record of the file and its partition.
+    fn read(
+        &mut self,
+        records: &Path,
+        mut apply: impl FnMut(&mut Partition, &InputRecord<'_>) -> io::Result<()>,
+    ) -> Result<(), TryError> {
+        let file = BufReader::new(File::open(records).map_err(read_error(records))?);
+        for (line, text) in (1..).zip(file.split(b'\n')) {
+            let text = text.map_err(read_error(records))?;
+            let bad = |message| TryError::Line { path: records.to_path_buf(), line, message };
+            match Line::parse(&text).map_err(bad)? {
+                Line::Blank => {}
+                Line::LogTime(id, log_time_ms) => {
+                    let partition = self.partition(id);
+                    partition.store.log_time_fact(partition.next_offset, log_time_ms, usize::MAX);
+                }
+                Line::Record(id, record) => {
+                    let partition = self.partition(id);
+                    apply(partition, &record.borrowed())?;
+                    partition.next_offset = Offset(record.offset.0.saturating_add(1));
+                    if partition.store.pending().records >= BATCH_RECORDS_MAX {
+                        partition.commit();
+                    }
+                }
+            }
         }
-        let line: Line<'_> = serde_json::from_slice(line).map_err(|error| format!("no record: {error}"))?;
-        let id = PartitionId(line.partition);
-        let partition = self.partitions.entry(id).or_insert_with(|| Partition {
+        Ok(())
+    }
+
+    fn partition(&mut self, id: PartitionId) -> &mut Partition {
+        self.partitions.entry(id).or_insert_with(|| Partition {
             store: Store::new(Arc::clone(&self.semantics), id),
             next_offset: Offset(0),
             outputs: Vec::new(),
             dead_letters: Vec::new(),
-        });
-        if let Some(log_time_ms) = line.log_time {
-            partition.store.log_time_fact(partition.next_offset, log_time_ms, usize::MAX);
-            return Ok(());
-        }
-        partition.record(&line)
+        })
     }
 
     fn finish(mut self, out: &mut impl Write) -> io::Result<()> {
@@ -157,42 +184,12 @@ impl Run {
 }
 
 impl Partition {
-    fn record(&mut self, line: &Line<'_>) -> Result<(), String> {
-        let missing = |name: &str| format!("no record: missing field `{name}`");
-        let offset = Offset(line.offset.ok_or_else(|| missing("offset"))?);
-        let timestamp_ms = line.timestamp.ok_or_else(|| missing("timestamp"))?;
-        let key = bytes_of("key_base64", line.key.as_deref(), line.key_base64.as_deref())?;
-        let value = bytes_of("value_base64", line.value.as_deref(), line.value_base64.as_deref())?;
-        let headers = line
-            .headers
-            .iter()
-            .map(|(name, text)| (Cow::Borrowed(name.as_str()), text.as_deref().map(str::as_bytes)))
-            .collect();
-        let record = InputRecord { offset, timestamp_ms, key: key.as_deref(), value: value.as_deref(), headers };
-        self.store.apply(&record);
-        self.next_offset = Offset(offset.0.saturating_add(1));
-        if self.store.pending().records >= BATCH_RECORDS_MAX {
-            self.commit();
-        }
-        Ok(())
-    }
-
     fn commit(&mut self) {
         let batch = self.store.batch(Epoch(0), self.next_offset);
         let is_final = |output: &&crate::store::Output| output.value.ends_with(b",\"final\":true}");
         self.outputs.extend(batch.outputs.iter().filter(is_final).map(|output| output.value.clone()));
         self.dead_letters.extend(batch.dead_letters);
         self.store.committed();
-    }
-}
-
-fn bytes_of<'a>(name: &str, text: Option<&'a str>, base64: Option<&str>) -> Result<Option<Cow<'a, [u8]>>, String> {
-    match base64 {
-        None => Ok(text.map(|text| Cow::Borrowed(text.as_bytes()))),
-        Some(base64) => base64::engine::general_purpose::STANDARD
-            .decode(base64)
-            .map(|bytes| Some(Cow::Owned(bytes)))
-            .map_err(|error| format!("{name} is not base64: {error}")),
     }
 }
 

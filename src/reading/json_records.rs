@@ -1,8 +1,9 @@
 //! Records in JSON, read by pointers. SEMANTICS 3.2.
 
-use super::body::{Body, Shared, count_pointed};
+use super::body::{Body, BodyOf, Shared, count_pointed};
+use super::evidence::Fault;
 use super::json::{Content, Document, Place, Scratch};
-use super::{Candidate, InputRecord, Reason};
+use super::{Candidate, InputRecord};
 use crate::semantics::{InputRules, Pointer, ValueRules};
 
 /// The document, or a part of it that is read on its own.
@@ -37,13 +38,13 @@ pub(super) fn read(
     record: &InputRecord<'_>,
     value: &[u8],
     each: &mut impl FnMut(Candidate<'_>),
-) -> Result<(), Reason> {
-    let document = &scratch.parse(value, json.decode).map_err(|_| Reason::BadJson)?;
+) -> Result<(), Fault> {
+    let document = &scratch.parse(value, json.decode).map_err(Fault::Json)?;
     let array = array(document, json.records)?;
     check_candidates(rules.readings_max, json.values, document, array)?;
     let mut read_body = |index, place| {
-        let body = JsonBody { document, place };
-        Shared::of(rules, record, index, &body).give_pointed(json.values, &body, each);
+        let of = BodyOf { rules, record, body: JsonBody { document, place } };
+        Shared::of(&of, index).give_pointed(json.values, &of.body, each);
     };
     match array {
         None => read_body(0, Place::ROOT),
@@ -53,12 +54,12 @@ pub(super) fn read(
 }
 
 /// The array whose elements are the bodies; None if the document is the only one.
-pub(super) fn array(document: &Document<'_>, records: Option<&Pointer>) -> Result<Option<Place>, Reason> {
+pub(super) fn array(document: &Document<'_>, records: Option<&Pointer>) -> Result<Option<Place>, Fault> {
     let Some(pointer) = records else {
         return Ok(None);
     };
     let place = document.resolve(Place::ROOT, pointer).filter(|place| document.is_array(*place));
-    place.map(Some).ok_or(Reason::NoRecords)
+    place.map(Some).ok_or(Fault::NoRecords)
 }
 
 /// A record must hold a candidate, and not too many.
@@ -67,21 +68,23 @@ fn check_candidates(
     values: &[ValueRules<Pointer>],
     document: &Document<'_>,
     array: Option<Place>,
-) -> Result<(), Reason> {
+) -> Result<(), Fault> {
     let candidates_of = |place| count_pointed(values, &JsonBody { document, place });
     let Some(array) = array else {
-        let is_few = values.len() <= readings_max || candidates_of(Place::ROOT) <= readings_max;
-        return if is_few { Ok(()) } else { Err(Reason::TooManyReadings) };
+        if values.len() <= readings_max {
+            return Ok(());
+        }
+        let candidates = candidates_of(Place::ROOT);
+        return if candidates <= readings_max { Ok(()) } else { Err(Fault::TooMany { candidates }) };
     };
     let bodies = document.elements(array).count();
     if bodies == 0 {
-        return Err(Reason::NoValue);
+        return Err(Fault::Empty);
     }
     // Counting exactly is needed only where the record could hold too many.
-    let is_surely_few = bodies.saturating_mul(values.len()) <= readings_max;
-    if is_surely_few || document.elements(array).map(candidates_of).sum::<usize>() <= readings_max {
-        Ok(())
-    } else {
-        Err(Reason::TooManyReadings)
+    if bodies.saturating_mul(values.len()) <= readings_max {
+        return Ok(());
     }
+    let candidates = document.elements(array).map(candidates_of).sum();
+    if candidates <= readings_max { Ok(()) } else { Err(Fault::TooMany { candidates }) }
 }

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use hotspare_cluster::Offset;
 
 mod body;
+mod evidence;
+mod explain;
 mod identity;
 mod influx;
 pub(crate) mod instant;
@@ -19,6 +21,7 @@ mod senml;
 mod source;
 mod value;
 
+pub(crate) use evidence::{Evidence, Fault};
 pub(crate) use identity::Identity;
 pub use outcome::{Outcome, Reason};
 
@@ -62,7 +65,7 @@ pub(crate) struct Reading<'a> {
 }
 
 /// A candidate for a reading, as it is given to the caller of [`Reader::read`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     /// Position of its body in the record; None for the record as a whole.
     pub(crate) body: Option<u32>,
@@ -70,11 +73,14 @@ pub(crate) struct Candidate<'a> {
     pub(crate) metric: Option<&'a str>,
     /// The reading, or what became of the candidate.
     pub(crate) reading: Result<Reading<'a>, Outcome>,
+    /// What it was judged by.
+    pub(crate) evidence: Evidence<'a>,
 }
 
 impl Candidate<'_> {
-    fn whole_record(outcome: Outcome) -> Self {
-        Candidate { body: None, metric: None, reading: Err(outcome) }
+    /// The only candidate of a record that cannot be read.
+    pub(crate) fn whole_record(fault: Fault) -> Self {
+        Candidate { body: None, metric: None, reading: Err(fault.outcome()), evidence: Evidence::Fault(fault) }
     }
 }
 
@@ -90,10 +96,10 @@ impl Reader {
     /// Gives each of the record's candidates, at least one, in order.
     pub(crate) fn read(&mut self, rules: &InputRules, record: &InputRecord<'_>, mut each: impl FnMut(Candidate<'_>)) {
         let Some(value) = record.value else {
-            return each(Candidate::whole_record(Outcome::NullRecord));
+            return each(Candidate::whole_record(Fault::Null));
         };
-        if let Err(reason) = self.read_value(rules, record, value, &mut each) {
-            each(Candidate::whole_record(Outcome::Rejected(reason)));
+        if let Err(fault) = self.read_value(rules, record, value, &mut each) {
+            each(Candidate::whole_record(fault));
         }
     }
 
@@ -104,9 +110,9 @@ impl Reader {
         record: &InputRecord<'_>,
         value: &[u8],
         each: &mut impl FnMut(Candidate<'_>),
-    ) -> Result<(), Reason> {
+    ) -> Result<(), Fault> {
         if value.first() == Some(&0) {
-            return Err(Reason::SchemaRegistryFraming);
+            return Err(Fault::Framing);
         }
         match &rules.format {
             FormatRules::Json { decode, records, values } => {

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::body::Shared;
+use super::body::{BodyOf, Shared, Written};
+use super::evidence::{Fault, Look, Metric, Sources, ValuePlace};
 use super::identity::BodyIdentity;
-use super::json::{self, Content, Document, Place};
+use super::json::{self, BadJson, Content, Document, Place};
 use super::json_records::JsonBody;
-use super::{Candidate, InputRecord, Outcome, Reason, instant, number, source, value};
+use super::{Candidate, InputRecord, Reason, explain, instant, number, source};
 use crate::semantics::{InputRules, NumberRules, Source, Split, TimeSource, ValueRules};
 
 /// Sums of times below this are relative to the record's timestamp: 2^28 seconds.
@@ -34,6 +35,16 @@ pub(super) enum Field {
     Number,
     Boolean,
     Text,
+}
+
+impl Field {
+    fn name(self) -> &'static str {
+        match self {
+            Field::Number => "v",
+            Field::Boolean => "vb",
+            Field::Text => "vs",
+        }
+    }
 }
 
 /// One record of a pack: where its fields stand, those of the base as they hold for it.
@@ -77,13 +88,13 @@ pub(super) fn read(
     record: &InputRecord<'_>,
     value: &[u8],
     each: &mut impl FnMut(Candidate<'_>),
-) -> Result<(), Reason> {
-    let (document, entries) = scratch.parse(value).map_err(|_| Reason::BadSenml)?;
+) -> Result<(), Fault> {
+    let (document, entries) = scratch.parse(value).map_err(Fault::Senml)?;
     let pack = Pack { rules, senml, record, document: &document };
     if entries.len() > rules.readings_max {
         let candidates = entries.iter().filter(|entry| pack.select(entry).is_some()).count();
         if candidates > rules.readings_max {
-            return Err(Reason::TooManyReadings);
+            return Err(Fault::TooMany { candidates });
         }
     }
     let mut is_empty = true;
@@ -93,13 +104,13 @@ pub(super) fn read(
             pack.give(index, entry, &selected, each);
         }
     }
-    if is_empty { Err(Reason::NoValue) } else { Ok(()) }
+    if is_empty { Err(Fault::Empty) } else { Ok(()) }
 }
 
 /// Why a record's value is no pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadSenml {
-    Json,
+pub(crate) enum BadSenml {
+    Json(BadJson),
     NoArray,
     /// The record of the pack at this position.
     Entry(usize, &'static str),
@@ -109,7 +120,7 @@ impl Scratch {
     pub(super) fn parse<'d>(&'d mut self, value: &'d [u8]) -> Result<(Document<'d>, &'d [Entry]), BadSenml> {
         self.entries.clear();
         self.entries.shrink_to(KEPT_ENTRIES_MAX);
-        let document = self.json.parse(value, None).map_err(|_| BadSenml::Json)?;
+        let document = self.json.parse(value, None).map_err(BadSenml::Json)?;
         if !document.is_array(Place::ROOT) {
             return Err(BadSenml::NoArray);
         }
@@ -224,27 +235,24 @@ impl<'a, 'd: 'a> Pack<'a, 'd> {
     }
 
     fn give(&self, index: u32, entry: &Entry, selected: &Selected<'a, 'd>, each: &mut impl FnMut(Candidate<'_>)) {
-        let is_too_long = !selected.is_named && selected.metric.len() > self.rules.name_bytes_max;
-        let metric = if is_too_long { Err(Reason::MetricTooLong) } else { Ok(&*selected.metric) };
-        self.shared(index, entry, selected).give(metric, || self.value(entry, selected), each);
+        let name = &*selected.metric;
+        let base = if selected.field == Field::Number { to_double(self.document, entry.base.value) } else { None };
+        let written = Written {
+            metric: if selected.is_named { Metric::Named(name) } else { Metric::of_data(self.rules, name) },
+            place: ValuePlace::Field(selected.field.name()),
+            content: &self.document.content(selected.value),
+            numbers: selected.numbers,
+            base: base.unwrap_or(0.0),
+        };
+        let of = EntryOf { pack: self, entry, selected };
+        of.shared(index).give(&written, each);
     }
 
-    pub(super) fn shared(&self, index: u32, entry: &Entry, selected: &Selected<'a, 'd>) -> Shared<'d> {
-        let body = JsonBody { document: self.document, place: entry.place };
-        let device = match &self.rules.device.source {
-            Source::Pack => source::device_from(self.rules, selected.device.clone()),
-            _ => source::device(self.rules, self.record, &body),
-        };
-        let identity = BodyIdentity::of(self.rules.dedup.as_ref(), self.record, index, &body);
-        Shared { index, device, time_ms: self.time(entry), identity }
-    }
-
-    fn time(&self, entry: &Entry) -> Result<i64, Reason> {
-        let time_ms = match &self.rules.time.source {
-            TimeSource::Record => source::record_time(self.record)?,
-            TimeSource::From(_) => self.own_time(entry)?,
-        };
-        source::settle(self.rules, self.record, time_ms)
+    fn written_time(&self, entry: &Entry) -> Result<i64, Reason> {
+        match &self.rules.time.source {
+            TimeSource::Record => source::record_time(self.record),
+            TimeSource::From(_) => self.own_time(entry),
+        }
     }
 
     fn own_time(&self, entry: &Entry) -> Result<i64, Reason> {
@@ -262,10 +270,66 @@ impl<'a, 'd: 'a> Pack<'a, 'd> {
         let time_ms = i64::try_from(time_ns.div_euclid(NS_PER_MS)).map_err(|_| Reason::BadTime)?;
         instant::in_range(time_ms).map_err(|_| Reason::BadTime)
     }
+}
 
-    pub(super) fn value(&self, entry: &Entry, selected: &Selected<'_, '_>) -> Result<f64, Outcome> {
-        let base = if selected.field == Field::Number { to_double(self.document, entry.base.value) } else { None };
-        value::value(&self.document.content(selected.value), selected.numbers, base.unwrap_or(0.0))
+/// A record of a pack with the pack that it is of.
+struct EntryOf<'p, 'a, 'd> {
+    pack: &'p Pack<'a, 'd>,
+    entry: &'p Entry,
+    selected: &'p Selected<'a, 'd>,
+}
+
+impl<'d> EntryOf<'_, '_, 'd> {
+    fn body(&self) -> JsonBody<'_, 'd> {
+        JsonBody { document: self.pack.document, place: self.entry.place }
+    }
+
+    fn shared(&self, index: u32) -> Shared<'_, 'd> {
+        let Pack { rules, record, .. } = *self.pack;
+        let device = match &rules.device.source {
+            Source::Pack => source::device_from(rules, self.selected.device.clone()),
+            _ => source::device(rules, record, &self.body()),
+        };
+        let time_ms = self.pack.written_time(self.entry).and_then(|time_ms| source::settle(rules, record, time_ms));
+        let identity = BodyIdentity::of(rules.dedup.as_ref(), record, index, &self.body());
+        Shared { index, device, time_ms, identity, sources: self }
+    }
+}
+
+impl Sources for EntryOf<'_, '_, '_> {
+    fn rules(&self) -> &InputRules {
+        self.pack.rules
+    }
+
+    fn record(&self) -> &InputRecord<'_> {
+        self.pack.record
+    }
+
+    fn device(&self) -> Look {
+        let Pack { rules, record, .. } = *self.pack;
+        match &rules.device.source {
+            Source::Pack => {
+                let device = Content::Text(self.selected.device.clone());
+                explain::look(&Source::Pack, &source::Found::Content(device))
+            }
+            _ => BodyOf { rules, record, body: self.body() }.device(),
+        }
+    }
+
+    fn time(&self) -> Look {
+        if matches!(self.pack.rules.time.source, TimeSource::Record) {
+            return explain::look_at_record_time(self.pack.record);
+        }
+        let written = |place: Option<Place>| match place.map(|place| self.pack.document.content(place)) {
+            Some(Content::Number(written)) => written,
+            _ => "0",
+        };
+        let what = format!("{} + {}", written(self.entry.base.time), written(self.entry.time));
+        Look { what, place: "bt + t".to_owned() }
+    }
+
+    fn written_time(&self) -> Result<i64, Reason> {
+        self.pack.written_time(self.entry)
     }
 }
 

@@ -60,18 +60,26 @@ pub(super) fn device_from<'d>(rules: &InputRules, whole: Cow<'d, str>) -> Result
 
 /// The time at which a body's readings count.
 pub(super) fn time<'d>(rules: &InputRules, record: &InputRecord<'d>, body: &impl Body<'d>) -> Result<i64, Reason> {
-    let time_ms = match &rules.time.source {
-        TimeSource::Record => record_time(record)?,
+    settle(rules, record, written_time(rules, record, body)?)
+}
+
+/// The time as it is written, plausible or not.
+pub(super) fn written_time<'d>(
+    rules: &InputRules,
+    record: &InputRecord<'d>,
+    body: &impl Body<'d>,
+) -> Result<i64, Reason> {
+    match &rules.time.source {
+        TimeSource::Record => record_time(record),
         TimeSource::From(source) => match find(source, record, body) {
-            Found::Nothing if rules.time.record_time_if_absent => record_time(record)?,
-            Found::Nothing | Found::Content(Content::Null) => return Err(Reason::NoTime),
-            Found::Bytes(bytes) => text_time(rules, std::str::from_utf8(bytes).map_err(|_| Reason::BadTime)?)?,
-            Found::Content(Content::Text(text)) => text_time(rules, &text)?,
-            Found::Content(Content::Number(written)) => number_time(rules, written)?,
-            Found::Content(Content::Bool(_) | Content::Container) => return Err(Reason::BadTime),
+            Found::Nothing if rules.time.record_time_if_absent => record_time(record),
+            Found::Nothing | Found::Content(Content::Null) => Err(Reason::NoTime),
+            Found::Bytes(bytes) => text_time(rules, std::str::from_utf8(bytes).map_err(|_| Reason::BadTime)?),
+            Found::Content(Content::Text(text)) => text_time(rules, &text),
+            Found::Content(Content::Number(written)) => number_time(rules, written),
+            Found::Content(Content::Bool(_) | Content::Container) => Err(Reason::BadTime),
         },
-    };
-    settle(rules, record, time_ms)
+    }
 }
 
 /// The time if it is plausible, or that of the record if the configuration wants it so.

@@ -53,13 +53,34 @@ struct Taking {
 struct Edge {
     watermark_ms: i64,
     closed_end_ms: i64,
-    /// Ends up to this one were given up by the rule of retention.
+    /// Ends up to this one were given up by the rule of retention: log time - retention.
     oldest_end_ms: i64,
+    log_time_ms: i64,
+}
+
+/// Why a window takes no readings any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    Watermark { watermark_ms: i64, end_ms: i64, grace_ms: i64 },
+    ClosedEnd { closed_end_ms: i64 },
+    Retention { oldest_end_ms: i64, log_time_ms: i64, retention_ms: i64 },
 }
 
 impl Edge {
-    fn is_closed(&self, rules: &WindowRules, end_ms: i64) -> bool {
-        self.watermark_ms >= end_ms.saturating_add(rules.grace_ms) || end_ms <= self.closed_end_ms
+    fn by_watermark(&self, rules: &WindowRules, end_ms: i64) -> Option<Closed> {
+        let (watermark_ms, grace_ms) = (self.watermark_ms, rules.grace_ms);
+        let is_closed = watermark_ms >= end_ms.saturating_add(grace_ms);
+        is_closed.then_some(Closed::Watermark { watermark_ms, end_ms, grace_ms })
+    }
+
+    fn by_closed_end(&self, is_closed: bool) -> Option<Closed> {
+        is_closed.then_some(Closed::ClosedEnd { closed_end_ms: self.closed_end_ms })
+    }
+
+    fn by_retention(&self, is_closed: bool) -> Option<Closed> {
+        let Edge { oldest_end_ms, log_time_ms, .. } = *self;
+        let retention_ms = log_time_ms.saturating_sub(oldest_end_ms);
+        is_closed.then_some(Closed::Retention { oldest_end_ms, log_time_ms, retention_ms })
     }
 }
 
@@ -172,27 +193,71 @@ impl Active {
     }
 
     fn find_taking(&self, series: Option<&Series>, semantics: &Semantics, time_ms: i64, taking: &mut Vec<Taking>) {
+        self.judge(series, semantics, time_ms, &mut |window, closed| {
+            if closed.is_none() {
+                taking.push(window);
+            }
+        });
+    }
+
+    /// Gives each window that holds the time and, if it takes no readings any more, why. SEMANTICS 5.
+    fn judge(
+        &self,
+        series: Option<&Series>,
+        semantics: &Semantics,
+        time_ms: i64,
+        each: &mut impl FnMut(Taking, Option<Closed>),
+    ) {
         let log_time_ms = self.totals.log_time_ms;
         let edge = Edge {
             watermark_ms: series.map_or(i64::MIN, |series| series.watermark_ms),
             closed_end_ms: series.and_then(Series::life).map_or(i64::MIN, |life| life.closed_end_ms),
             oldest_end_ms: semantics.silence().retention_ms.map_or(i64::MIN, |ms| log_time_ms.saturating_sub(ms)),
+            log_time_ms,
         };
         for (definition, rules) in (0u8..).zip(semantics.windows()) {
             let is_session = rules.shape.is_session();
             rules.shape.windows_of(time_ms, &mut |start_ms, end_ms| {
-                let takes = if is_session {
-                    let is_in_time = time_ms >= edge.closed_end_ms && time_ms >= edge.oldest_end_ms;
+                let by_watermark = edge.by_watermark(rules, end_ms);
+                let closed = if is_session {
                     let is_joining = || series.is_some_and(|series| overlaps(series, definition, start_ms, end_ms));
-                    is_in_time && (!edge.is_closed(rules, end_ms) || is_joining())
+                    edge.by_closed_end(time_ms < edge.closed_end_ms)
+                        .or_else(|| edge.by_retention(time_ms < edge.oldest_end_ms))
+                        .or_else(|| by_watermark.filter(|_| !is_joining()))
                 } else {
-                    !edge.is_closed(rules, end_ms) && end_ms > edge.oldest_end_ms
+                    by_watermark
+                        .or_else(|| edge.by_closed_end(end_ms <= edge.closed_end_ms))
+                        .or_else(|| edge.by_retention(end_ms <= edge.oldest_end_ms))
                 };
-                if takes {
-                    taking.push(Taking { place: (definition, start_ms), end_ms });
-                }
+                each(Taking { place: (definition, start_ms), end_ms }, closed);
             });
         }
+    }
+
+    /// Start and end of each window that holds a reading which was found to be late, with the reason.
+    pub(super) fn why_late(
+        &self,
+        semantics: &Semantics,
+        reading: &Reading<'_>,
+        each: &mut impl FnMut(i64, i64, Closed),
+    ) {
+        let series = self.state.find(reading.device, reading.metric).and_then(|id| self.state.get(id));
+        self.judge(series, semantics, reading.time_ms, &mut |window, closed| {
+            if let Some(closed) = closed {
+                each(window.place.1, window.end_ms, closed);
+            }
+        });
+    }
+
+    /// Start and end of the windows that took the reading that was read last; of sessions as it was alone.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.taking.iter().map(|window| (window.place.1, window.end_ms))
+    }
+
+    /// The log time at which the reading of which this one is a copy was counted.
+    pub(super) fn copied_at(&self, reading: &Reading<'_>) -> Option<i64> {
+        let series = self.state.get(self.state.find(reading.device, reading.metric)?)?;
+        series.kept.as_ref()?.identities.get(&reading.identity?)?.since_ms
     }
 
     fn take(&mut self, id: SeriesId, semantics: &Semantics, reading: &Reading<'_>, taking: &[Taking]) {

@@ -7,6 +7,7 @@ mod active;
 mod batch;
 mod changes;
 mod dead_letter;
+mod explain;
 mod series;
 mod silence;
 mod standby;
@@ -23,11 +24,12 @@ pub use series::{DeviceMove, SeriesId};
 use crate::changelog::{
     ChangelogError, Counters, Entry, Progress, WindowKey, decode_log_time, decode_series, decode_window,
 };
-use crate::reading::{Candidate, InputRecord, Outcome, Reader, Reason};
+use crate::reading::{Candidate, Fault, InputRecord, Outcome, Reader};
 use crate::semantics::{Semantics, Variance};
 use active::Active;
 use batch::{Encoder, Entry as EntryRef};
 use dead_letter::Lost;
+use explain::Judged;
 use series::Window;
 
 /// What a changelog record was.
@@ -68,10 +70,23 @@ impl Store {
 
     /// Reads a record into the state: active only. Records must come in the order of their offsets.
     pub fn apply(&mut self, record: &InputRecord<'_>) {
+        self.apply_watched(record, |_| {});
+    }
+
+    /// As [`Store::apply`]; gives for each candidate the position of its body in the record (None for the record as a
+    /// whole) and, in words, what was read, its outcome and why.
+    pub fn apply_explained(&mut self, record: &InputRecord<'_>, mut each: impl FnMut(Option<u32>, String)) {
+        self.apply_watched(record, |judged| each(judged.candidate.body, judged.in_words()));
+    }
+
+    fn apply_watched(&mut self, record: &InputRecord<'_>, mut watch: impl FnMut(Judged<'_>)) {
         let Self { semantics, reader, active, .. } = self;
         active.begin(semantics, record);
         let mut lost = None;
-        reader.read(semantics.input(), record, |candidate| take(semantics, active, &mut lost, &candidate));
+        reader.read(semantics.input(), record, |candidate| {
+            let outcome = take(semantics, active, &mut lost, &candidate);
+            watch(Judged { semantics, active, candidate: &candidate, outcome });
+        });
         active.end(semantics, record, lost);
     }
 
@@ -81,8 +96,7 @@ impl Store {
         let Self { semantics, active, .. } = self;
         active.begin(semantics, record);
         let mut lost = None;
-        let outcome = Outcome::Rejected(Reason::InternalError);
-        take(semantics, active, &mut lost, &Candidate { body: None, metric: None, reading: Err(outcome) });
+        take(semantics, active, &mut lost, &Candidate::whole_record(Fault::Internal));
         active.end(semantics, record, lost);
     }
 
@@ -335,7 +349,7 @@ fn applied(value: Option<&[u8]>) -> Applied {
 }
 
 /// Gives a candidate its outcome.
-fn take(semantics: &Semantics, active: &mut Active, lost: &mut Option<Lost>, candidate: &Candidate<'_>) {
+fn take(semantics: &Semantics, active: &mut Active, lost: &mut Option<Lost>, candidate: &Candidate<'_>) -> Outcome {
     let outcome = match &candidate.reading {
         Ok(reading) => active.read(semantics, reading),
         Err(outcome) => *outcome,
@@ -344,6 +358,7 @@ fn take(semantics: &Semantics, active: &mut Active, lost: &mut Option<Lost>, can
     if semantics.keeps(outcome) {
         lost.get_or_insert_with(Lost::default).add(candidate.body, candidate.metric, outcome);
     }
+    outcome
 }
 
 #[cfg(test)]

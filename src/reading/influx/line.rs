@@ -12,7 +12,8 @@ const COMPARED_MAX: usize = 16;
 pub(super) struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    at: usize,
+    /// The byte that is looked at.
+    pub(super) at: usize,
     pairs: &'a mut Vec<Pair>,
     /// Why the line cannot be read.
     pub(super) expected: &'static str,
@@ -47,7 +48,7 @@ impl<'a> Parser<'a> {
         }
         self.check_unique(fields)?;
         let timestamp = self.timestamp()?;
-        Some(LineNode { is_bad: false, name, tags, fields, end: self.next_pair(), timestamp })
+        Some(LineNode { bad: None, name, tags, fields, end: self.next_pair(), timestamp })
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "there are fewer pairs than bytes")]

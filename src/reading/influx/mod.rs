@@ -9,9 +9,10 @@ mod lines;
 
 use std::borrow::Cow;
 
-use super::body::{Body, Shared, count_pointed};
+use super::body::{Body, BodyOf, Shared, Written, count_pointed};
+use super::evidence::{Evidence, Fault, Metric, ValuePlace};
 use super::json::Content;
-use super::{Candidate, InputRecord, Reason, value};
+use super::{Candidate, InputRecord};
 use crate::semantics::{InputRules, NumberRules, Pointer, ValueRules};
 use line::Parser;
 use lines::lines;
@@ -35,10 +36,17 @@ struct Span {
     is_escaped: bool,
 }
 
+/// Where a line does not go on as it must, and what must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BadLine {
+    at: usize,
+    expected: &'static str,
+}
+
 /// A line that can be read, or not.
 #[derive(Clone, Copy, Debug, Default)]
 struct LineNode {
-    is_bad: bool,
+    bad: Option<BadLine>,
     name: Span,
     /// Tags stand from here in the list of pairs, fields from `fields` to `end`.
     tags: u32,
@@ -93,24 +101,27 @@ pub(super) struct Line<'d> {
 }
 
 impl Scratch {
-    /// None: not UTF-8.
-    fn parse<'d>(&'d mut self, value: &'d [u8]) -> Option<(Lines<'d>, &'d mut String)> {
+    fn parse<'d>(&'d mut self, value: &'d [u8]) -> Result<(Lines<'d>, &'d mut String), Fault> {
         let Self { lines: nodes, pairs, metric } = self;
         nodes.clear();
         nodes.shrink_to(KEPT_MAX);
         pairs.clear();
         pairs.shrink_to(KEPT_MAX);
-        let text = std::str::from_utf8(value.strip_prefix(b"\xef\xbb\xbf").unwrap_or(value)).ok()?;
-        u32::try_from(text.len()).ok()?; // positions are 32 bits wide; Kafka's records are smaller
+        let text = std::str::from_utf8(value.strip_prefix(b"\xef\xbb\xbf").unwrap_or(value))
+            .map_err(|error| Fault::NotUtf8 { at: error.valid_up_to() })?;
+        // Positions are 32 bits wide; Kafka's records are smaller.
+        u32::try_from(text.len()).map_err(|_| Fault::NotUtf8 { at: text.len() })?;
         for range in lines(text) {
             let pairs_before = pairs.len();
-            let node = Parser::new(text, range, pairs).parse().unwrap_or_else(|| {
+            let mut parser = Parser::new(text, range, pairs);
+            let node = parser.parse().ok_or(BadLine { at: parser.at, expected: parser.expected });
+            let node = node.unwrap_or_else(|bad| {
                 pairs.truncate(pairs_before);
-                LineNode { is_bad: true, ..LineNode::default() }
+                LineNode { bad: Some(bad), ..LineNode::default() }
             });
             nodes.push(node);
         }
-        Some((Lines { text, nodes, pairs }, metric))
+        Ok((Lines { text, nodes, pairs }, metric))
     }
 }
 
@@ -121,19 +132,24 @@ pub(super) fn read(
     record: &InputRecord<'_>,
     value: &[u8],
     each: &mut impl FnMut(Candidate<'_>),
-) -> Result<(), Reason> {
-    let (lines, metric) = scratch.parse(value).ok_or(Reason::BadInflux)?;
+) -> Result<(), Fault> {
+    let (lines, metric) = scratch.parse(value)?;
     if lines.nodes.is_empty() {
-        return Err(Reason::NoValue);
+        return Err(Fault::Empty);
     }
     check_candidates(rules, values, &lines)?;
     for (index, line) in (0..).zip(lines.iter()) {
-        let Some(line) = line else {
-            let (body, reading) = (Some(index), Err(Reason::BadInflux.into()));
-            each(Candidate { body, metric: None, reading });
-            continue;
+        let line = match line {
+            Ok(line) => line,
+            Err(BadLine { at, expected }) => {
+                let fault = Fault::Line { at, expected };
+                let (reading, evidence) = (Err(fault.outcome()), Evidence::Fault(fault));
+                each(Candidate { body: Some(index), metric: None, reading, evidence });
+                continue;
+            }
         };
-        let shared = Shared::of(rules, record, index, &line);
+        let of = BodyOf { rules, record, body: line };
+        let shared = Shared::of(&of, index);
         if values.is_empty() {
             give_all(rules, &line, &shared, metric, each);
         } else {
@@ -144,29 +160,26 @@ pub(super) fn read(
 }
 
 /// A record must not hold too many candidates.
-fn check_candidates(rules: &InputRules, values: &[ValueRules<Pointer>], lines: &Lines<'_>) -> Result<(), Reason> {
+fn check_candidates(rules: &InputRules, values: &[ValueRules<Pointer>], lines: &Lines<'_>) -> Result<(), Fault> {
     // Counting exactly is needed only where the record could hold too many.
     let surely = if values.is_empty() { lines.pairs.len() } else { lines.nodes.len().saturating_mul(values.len()) };
     if surely.saturating_add(lines.nodes.len()) <= rules.readings_max {
         return Ok(());
     }
-    let candidates_of = |line: Option<Line<'_>>| match line {
-        Some(line) if values.is_empty() => line.numeric(&rules.other_values).count().max(1),
-        Some(line) => count_pointed(values, &line),
-        None => 1,
+    let candidates_of = |line: Result<Line<'_>, BadLine>| match line {
+        Ok(line) if values.is_empty() => line.numeric(&rules.other_values).count().max(1),
+        Ok(line) => count_pointed(values, &line),
+        Err(_) => 1,
     };
-    if lines.iter().map(candidates_of).sum::<usize>() <= rules.readings_max {
-        Ok(())
-    } else {
-        Err(Reason::TooManyReadings)
-    }
+    let candidates = lines.iter().map(candidates_of).sum();
+    if candidates <= rules.readings_max { Ok(()) } else { Err(Fault::TooMany { candidates }) }
 }
 
 /// Gives each numeric field, named after measurement and field.
 fn give_all<'d>(
     rules: &InputRules,
     line: &Line<'d>,
-    shared: &Shared<'d>,
+    shared: &Shared<'_, 'd>,
     metric: &mut String,
     each: &mut impl FnMut(Candidate<'_>),
 ) {
@@ -175,9 +188,14 @@ fn give_all<'d>(
     for field in line.numeric(numbers) {
         has_value = true;
         line.write_metric(field, metric);
-        let is_too_long = metric.len() > rules.name_bytes_max;
-        let metric = if is_too_long { Err(Reason::MetricTooLong) } else { Ok(metric.as_str()) };
-        shared.give(metric, || value::value(&line.content(field), numbers, 0.0), each);
+        let written = Written {
+            metric: Metric::of_data(rules, metric),
+            place: ValuePlace::Field(written(line.text, field.key)),
+            content: &line.content(field),
+            numbers,
+            base: 0.0,
+        };
+        shared.give(&written, each);
     }
     if !has_value {
         shared.give_without_value(each);
@@ -185,13 +203,13 @@ fn give_all<'d>(
 }
 
 impl<'d> Lines<'d> {
-    /// In order; None is a line that cannot be read.
-    fn iter(&self) -> impl Iterator<Item = Option<Line<'d>>> + use<'d> {
+    /// In order, with those that cannot be read.
+    fn iter(&self) -> impl Iterator<Item = Result<Line<'d>, BadLine>> + use<'d> {
         let Self { text, nodes, pairs } = *self;
         nodes.iter().map(move |node| {
             let tags = pairs.get(node.tags as usize..node.fields as usize).unwrap_or(&[]);
             let fields = pairs.get(node.fields as usize..node.end as usize).unwrap_or(&[]);
-            if node.is_bad { None } else { Some(Line { text, node, tags, fields }) }
+            node.bad.map_or(Ok(Line { text, node, tags, fields }), Err)
         })
     }
 }

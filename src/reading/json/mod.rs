@@ -18,7 +18,12 @@ const KEPT_NODES_MAX: usize = 65_536;
 
 /// The bytes are not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BadJson;
+pub(crate) struct BadJson {
+    /// The byte at which the text does not go on as JSON must.
+    pub(crate) at: usize,
+    /// Of the text that `decode` leads to, not of the record.
+    pub(crate) is_inner: bool,
+}
 
 /// What stands somewhere in a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,8 +96,8 @@ impl Scratch {
         self.nodes.clear();
         self.decoded.clear();
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let text = std::str::from_utf8(bytes).map_err(|_| BadJson)?;
-        parse_text(text, &mut self.nodes)?;
+        let text = std::str::from_utf8(bytes).map_err(|error| BadJson { at: error.valid_up_to(), is_inner: false })?;
+        parse_text(text, &mut self.nodes).map_err(|at| BadJson { at, is_inner: false })?;
         let decoded_at = self.nodes.len();
         if let Some(pointer) = decode {
             self.decode(text, pointer)?;
@@ -110,9 +115,10 @@ impl Scratch {
             return Ok(());
         };
         self.decoded = inner.into_owned();
-        parse_text(&self.decoded, &mut self.nodes)?;
-        let start = u32::try_from(inner_at).map_err(|_| BadJson)?;
-        let node = self.nodes.get_mut(place.0).ok_or(BadJson)?;
+        let bad_at = |at| BadJson { at, is_inner: true };
+        parse_text(&self.decoded, &mut self.nodes).map_err(bad_at)?;
+        let start = u32::try_from(inner_at).map_err(|_| bad_at(0))?;
+        let node = self.nodes.get_mut(place.0).ok_or(bad_at(0))?;
         *node = Node { kind: Kind::Decoded, start, end: start, next: node.next };
         Ok(())
     }

@@ -1,20 +1,23 @@
 //! Text to nodes, checking every byte of it.
 
-use super::{BadJson, Kind, Node, is_high_surrogate};
+use super::{Kind, Node, is_high_surrogate};
 
 /// Deepest nesting of arrays and objects.
 const DEPTH_MAX: u32 = 127;
 
-/// Adds the nodes of a text that is one JSON value.
-pub(super) fn parse_text(text: &str, nodes: &mut Vec<Node>) -> Result<(), BadJson> {
+/// The text does not go on as JSON must.
+struct Stop;
+
+/// Adds the nodes of a text that is one JSON value. An error is the byte at which it does not go on as it must.
+pub(super) fn parse_text(text: &str, nodes: &mut Vec<Node>) -> Result<(), usize> {
     if u32::try_from(text.len()).is_err() {
-        return Err(BadJson); // positions are 32 bits wide; Kafka's records are smaller
+        return Err(0); // positions are 32 bits wide; Kafka's records are smaller
     }
     let mut parser = Parser { bytes: text.as_bytes(), at: 0, nodes };
-    parser.skip_blanks();
-    parser.value(0)?;
-    parser.skip_blanks();
-    if parser.at == text.len() { Ok(()) } else { Err(BadJson) }
+    match parser.document() {
+        Ok(()) if parser.at == text.len() => Ok(()),
+        _ => Err(parser.at),
+    }
 }
 
 struct Parser<'a> {
@@ -24,6 +27,13 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    fn document(&mut self) -> Result<(), Stop> {
+        self.skip_blanks();
+        self.value(0)?;
+        self.skip_blanks();
+        Ok(())
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -41,8 +51,8 @@ impl Parser<'_> {
         is_next
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), BadJson> {
-        if self.eat(byte) { Ok(()) } else { Err(BadJson) }
+    fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.eat(byte) { Ok(()) } else { Err(Stop) }
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "texts are shorter than 4 GiB, and nodes fewer than bytes")]
@@ -60,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self, depth: u32) -> Result<(), BadJson> {
+    fn value(&mut self, depth: u32) -> Result<(), Stop> {
         match self.peek() {
             Some(b'"') => self.text(),
             Some(b'{') => self.object(depth + 1),
@@ -69,28 +79,28 @@ impl Parser<'_> {
             Some(b'n') => self.word(b"null", Kind::Null),
             Some(b't') => self.word(b"true", Kind::True),
             Some(b'f') => self.word(b"false", Kind::False),
-            _ => Err(BadJson),
+            _ => Err(Stop),
         }
     }
 
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), BadJson> {
+    fn word(&mut self, word: &[u8], kind: Kind) -> Result<(), Stop> {
         let end = self.at + word.len();
         if self.bytes.get(self.at..end) != Some(word) {
-            return Err(BadJson);
+            return Err(Stop);
         }
         self.push(kind, self.at, end);
         self.at = end;
         Ok(())
     }
 
-    fn object(&mut self, depth: u32) -> Result<(), BadJson> {
+    fn object(&mut self, depth: u32) -> Result<(), Stop> {
         let object = self.open(Kind::Object, depth)?;
         if self.eat(b'}') {
             return Ok(());
         }
         loop {
             if self.peek() != Some(b'"') {
-                return Err(BadJson);
+                return Err(Stop);
             }
             self.text()?;
             self.skip_blanks();
@@ -107,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    fn array(&mut self, depth: u32) -> Result<(), BadJson> {
+    fn array(&mut self, depth: u32) -> Result<(), Stop> {
         let array = self.open(Kind::Array, depth)?;
         if self.eat(b']') {
             return Ok(());
@@ -124,9 +134,9 @@ impl Parser<'_> {
         }
     }
 
-    fn open(&mut self, kind: Kind, depth: u32) -> Result<usize, BadJson> {
+    fn open(&mut self, kind: Kind, depth: u32) -> Result<usize, Stop> {
         if depth > DEPTH_MAX {
-            return Err(BadJson);
+            return Err(Stop);
         }
         let container = self.push(kind, self.at, self.at);
         self.at += 1;
@@ -134,7 +144,7 @@ impl Parser<'_> {
         Ok(container)
     }
 
-    fn number(&mut self) -> Result<(), BadJson> {
+    fn number(&mut self) -> Result<(), Stop> {
         let start = self.at;
         self.eat(b'-');
         if !self.eat(b'0') {
@@ -151,15 +161,15 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), BadJson> {
+    fn digits(&mut self) -> Result<(), Stop> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { Err(BadJson) }
+        if self.at > start { Ok(()) } else { Err(Stop) }
     }
 
-    fn text(&mut self) -> Result<(), BadJson> {
+    fn text(&mut self) -> Result<(), Stop> {
         self.at += 1;
         let start = self.at;
         let mut kind = Kind::Text;
@@ -171,7 +181,7 @@ impl Parser<'_> {
                     self.escape()?;
                 }
                 Some(0x20..) => self.at += 1,
-                _ => return Err(BadJson),
+                _ => return Err(Stop),
             }
         }
         self.push(kind, start, self.at);
@@ -179,32 +189,32 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), BadJson> {
+    fn escape(&mut self) -> Result<(), Stop> {
         match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => {
                 let unit = self.unit()?;
                 let is_alone = is_low_surrogate(unit) || (is_high_surrogate(unit) && !is_low_surrogate(self.unit()?));
                 if is_alone {
-                    return Err(BadJson);
+                    return Err(Stop);
                 }
             }
-            _ => return Err(BadJson),
+            _ => return Err(Stop),
         }
         Ok(())
     }
 
     /// Eats `\uXXXX`.
-    fn unit(&mut self) -> Result<u16, BadJson> {
-        let escape = self.bytes.get(self.at..self.at + 6).ok_or(BadJson)?;
-        let digits = escape.strip_prefix(b"\\u").ok_or(BadJson)?;
+    fn unit(&mut self) -> Result<u16, Stop> {
+        let escape = self.bytes.get(self.at..self.at + 6).ok_or(Stop)?;
+        let digits = escape.strip_prefix(b"\\u").ok_or(Stop)?;
         let mut unit = 0;
         for digit in digits {
-            let digit = char::from(*digit).to_digit(16).ok_or(BadJson)?;
+            let digit = char::from(*digit).to_digit(16).ok_or(Stop)?;
             unit = unit << 4 | digit;
         }
         self.at += 6;
-        u16::try_from(unit).map_err(|_| BadJson)
+        u16::try_from(unit).map_err(|_| Stop)
     }
 }
 
