@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
 use crate::invariants;
+use crate::totals::Totals;
 
 /// A moment of wall-clock time, in milliseconds since 1970 (UTC); shown in RFC 3339 with milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +46,18 @@ pub enum EventKind {
     Switchover,
 }
 
+impl EventKind {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Failover => "failover",
+            Self::Switchover => "switchover",
+        }
+    }
+}
+
 /// Why an active was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,6 +86,26 @@ pub enum Reason {
     EpochJump,
 }
 
+impl Reason {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::ProcessDead => "process_dead",
+            Self::Silent => "silent",
+            Self::Stuck => "stuck",
+            Self::Stalled => "stalled",
+            Self::Operator => "operator",
+            Self::Drain => "drain",
+            Self::Shutdown => "shutdown",
+            Self::Rebalance => "rebalance",
+            Self::PromotionFailed => "promotion_failed",
+            Self::EpochJump => "epoch_jump",
+        }
+    }
+}
+
 /// How an event ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -85,6 +118,19 @@ pub enum EventResult {
     Failed,
     /// A later epoch came first.
     Superseded,
+}
+
+impl EventResult {
+    /// The name in JSON and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Superseded => "superseded",
+        }
+    }
 }
 
 /// A node as it was at the event.
@@ -250,6 +296,9 @@ pub(crate) struct History {
     pub ended: BTreeMap<String, u64>,
     /// Events found to be false positives; lives on too.
     pub false_positives: u64,
+    /// More that lives on.
+    #[serde(default)]
+    pub totals: Totals,
 }
 
 impl History {
@@ -271,17 +320,14 @@ impl History {
         self.events.iter_mut().rev().find(|e| e.partition == partition && e.epoch == epoch)
     }
 
-    /// Counts an event that has ended.
-    pub(crate) fn count_end(&mut self, kind: EventKind, reason: Reason, result: EventResult) {
-        let name = |value: &serde_json::Value| value.as_str().unwrap_or("unknown").to_owned();
-        let part = |v: Result<serde_json::Value, serde_json::Error>| v.map_or_else(|_| "unknown".into(), |v| name(&v));
-        let key = format!(
-            "{}/{}/{}",
-            part(serde_json::to_value(kind)),
-            part(serde_json::to_value(reason)),
-            part(serde_json::to_value(result))
-        );
-        *self.ended.entry(key).or_default() += 1;
+    /// Counts the event of a partition's epoch, which has just ended.
+    pub(crate) fn count_end(&mut self, partition: PartitionId, epoch: Epoch) {
+        let ended = self.events.iter().rev().find(|e| e.partition == partition && e.epoch == epoch);
+        if let Some(event) = ended {
+            let key = format!("{}/{}/{}", event.kind.name(), event.reason.name(), event.result.name());
+            *self.ended.entry(key).or_default() += 1;
+            self.totals.ended(event);
+        }
     }
 }
 
@@ -295,6 +341,20 @@ mod tests {
         let text = serde_json::to_string(&WallTime(1_000)).unwrap();
         assert_eq!(text, "\"1970-01-01T00:00:01.000Z\"");
         assert_eq!(serde_json::from_str::<WallTime>(&text).unwrap(), WallTime(1_000));
+    }
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        let json = |value| serde_json::to_string(&value).unwrap();
+        for reason in [Reason::ProcessDead, Reason::PromotionFailed, Reason::EpochJump, Reason::Rebalance] {
+            assert_eq!(json(serde_json::to_value(reason).unwrap()), format!("\"{}\"", reason.name()));
+        }
+        for kind in [EventKind::Initial, EventKind::Failover, EventKind::Switchover] {
+            assert_eq!(json(serde_json::to_value(kind).unwrap()), format!("\"{}\"", kind.name()));
+        }
+        for result in [EventResult::Pending, EventResult::Success, EventResult::Failed, EventResult::Superseded] {
+            assert_eq!(json(serde_json::to_value(result).unwrap()), format!("\"{}\"", result.name()));
+        }
     }
 
     #[test]

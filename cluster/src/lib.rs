@@ -9,6 +9,7 @@ mod agent;
 mod assignment;
 mod detector;
 mod disk;
+mod histogram;
 mod history;
 mod identity;
 mod ids;
@@ -18,11 +19,13 @@ mod planner;
 mod raft;
 mod report;
 mod state;
+mod totals;
 mod transport;
 mod view;
 
 pub use agent::{Cluster, HandOver, StartError};
 pub use assignment::{Assignment, Assignments, Order};
+pub use histogram::{Histogram, PHASE_BOUNDS_S, SHORT_BOUNDS_S, TOTAL_BOUNDS_S};
 pub use history::{
     CandidateReason, EventKind, EventResult, Evidence, HistoryEvent, NodeRef, PassedOver, Phases, Reason, WallTime,
 };
@@ -30,4 +33,5 @@ pub use identity::{Identity, IdentityError};
 pub use ids::{Epoch, EventId, NodeId, Offset, PartitionId, Slot};
 pub use options::{Options, Settings};
 pub use report::{NodeReport, PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport, Replicas, Role};
-pub use view::{Liveness, NodeView, PartitionView, View, WithheldView};
+pub use totals::{LastChange, Totals, phases_by_name};
+pub use view::{Liveness, Meters, NodeView, PartitionView, View, WithheldView};

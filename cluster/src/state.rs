@@ -68,6 +68,9 @@ pub(crate) struct Partition {
     pub(crate) stage: Stage,
     /// Times of automatic failovers, for the anti-flap pause.
     pub(crate) failovers: Vec<WallTime>,
+    /// Reasons for which the end of this epoch was withheld, each counted once.
+    #[serde(default)]
+    pub(crate) withheld: Vec<String>,
     /// Log index of the newest change.
     pub(crate) revision: u64,
 }
@@ -161,6 +164,7 @@ impl State {
                 _ => ignored("no such partition, or known"),
             },
             Command::FalsePositive { node, incarnation } => self.false_positive(node, incarnation),
+            Command::Withheld { partition, epoch, reason } => self.withheld(partition, epoch, reason),
             Command::Note { seq, text } => {
                 match self.history.events.iter_mut().find(|e| e.seq == seq) {
                     Some(event) => event.note = Some(text),
@@ -303,6 +307,7 @@ impl State {
         entry.standbys = order.standbys.into_iter().filter(|s| *s != order.target).collect();
         entry.since = order.at;
         entry.stage = Stage::Ordered;
+        entry.withheld.clear();
         entry.revision = index;
         invariants::uphold(
             invariants::ordered_epoch_rises(before, entry.floor, entry.epoch)
@@ -325,8 +330,19 @@ impl State {
             _ => EventResult::Failed,
         };
         event.error.get_or_insert_with(|| "no outcome before the next order".into());
-        let (kind, reason, result) = (event.kind, event.reason, event.result);
-        self.history.count_end(kind, reason, result);
+        self.history.count_end(partition, epoch);
+    }
+
+    /// A decision was withheld; several leaders may say so.
+    fn withheld(&mut self, partition: PartitionId, epoch: Epoch, reason: String) -> Vec<Event> {
+        match self.partitions.get_mut(&partition) {
+            Some(entry) if entry.epoch == epoch && !entry.withheld.contains(&reason) => {
+                *self.history.totals.withheld.entry(reason.clone()).or_default() += 1;
+                entry.withheld.push(reason);
+                Vec::new()
+            }
+            _ => vec![Event::Ignored("counted before, or another epoch")],
+        }
     }
 
     fn set_standbys(&mut self, index: u64, partition: PartitionId, revision: u64, standbys: Vec<NodeId>) -> Vec<Event> {
@@ -366,9 +382,9 @@ impl State {
             }
         };
         event.total_ms = timing.map(|t| t.total_ms).filter(|_| event.result == EventResult::Success);
-        let (kind, reason, result) = (event.kind, event.reason, event.result);
+        let result = event.result;
         if first {
-            self.history.count_end(kind, reason, result);
+            self.history.count_end(outcome.partition, outcome.epoch);
         }
         if let Some(entry) = self.partitions.get_mut(&outcome.partition) {
             entry.floor = entry.floor.max(seen_above.unwrap_or_default());
@@ -391,6 +407,7 @@ impl State {
             if by_detector && same && !event.false_positive {
                 event.false_positive = true;
                 found += 1;
+                *self.history.totals.false_failovers.entry(event.reason.name().to_owned()).or_default() += 1;
             }
         }
         self.history.false_positives += found;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::histogram::Histogram;
 use crate::history::{PassedOver, WallTime};
 use crate::ids::{Epoch, NodeId, Offset, PartitionId, Slot};
 use crate::report::NodeReport;
+use crate::totals::Totals;
 
 /// The cluster as this node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -59,6 +61,29 @@ pub struct View {
     pub tombstones: Vec<NodeId>,
     /// Longest fsync of the Raft log in this process, in microseconds.
     pub raft_fsync_us_max: u64,
+    /// Random name of this node's data folder.
+    pub store_uuid: String,
+    /// Counters over the whole history.
+    pub totals: Totals,
+    /// What this process counted of its own control plane.
+    pub meters: Meters,
+}
+
+/// What a process counts of its own control plane since its start. Bounds: [`crate::SHORT_BOUNDS_S`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Meters {
+    /// Writes of the Raft log to the disk.
+    pub raft_fsync: Histogram,
+    /// From a proposal of this node, while it leads, until it is committed.
+    pub raft_commit: Histogram,
+    /// From a request to the peer's answer, by the peer's slot.
+    pub peer_rtt: BTreeMap<String, Histogram>,
+    /// How often another node became the Raft leader.
+    pub leader_changes: u64,
+    /// This node's candidacies by `cause/result`: `timeout`, `proof` or `transfer`; `won` or `lost`.
+    pub elections: BTreeMap<String, u64>,
+    /// Actives that died while no quorum lived that could replace them.
+    pub blocked_no_quorum: u64,
 }
 
 /// How a node looks from here.

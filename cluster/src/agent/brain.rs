@@ -1,6 +1,7 @@
 //! The loop in which everything that is seen comes together: detector, forming, leading, voting.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -16,6 +17,7 @@ use crate::view::Liveness;
 use super::election;
 use super::forming;
 use super::leading::Leading;
+use super::meters::{Elections, count_blocked};
 use super::node::{Duty, Input, Node, Peer};
 use super::serve::Server;
 
@@ -31,6 +33,7 @@ pub(crate) struct Brain {
     inputs: mpsc::Receiver<Input>,
     watched: Option<Watched>,
     leading: Leading,
+    elections: Elections,
     forming: bool,
     formed_at: Moment,
 }
@@ -38,7 +41,16 @@ pub(crate) struct Brain {
 impl Brain {
     pub(crate) fn new(node: Arc<Node>, limits: Limits, inputs: mpsc::Receiver<Input>) -> Self {
         let leading = Leading::new(node.clone());
-        Self { node, limits, inputs, watched: None, leading, forming: false, formed_at: Duration::ZERO }
+        Self {
+            node,
+            limits,
+            inputs,
+            watched: None,
+            leading,
+            elections: Elections::default(),
+            forming: false,
+            formed_at: Duration::ZERO,
+        }
     }
 
     pub(crate) async fn run(mut self) {
@@ -57,6 +69,7 @@ impl Brain {
                 () = replicated.changed.notified() => self.dial_members(),
                 _ = ticks.tick() => self.tick(),
             }
+            self.count_elections();
             self.leading.step();
         }
     }
@@ -121,6 +134,17 @@ impl Brain {
         }
     }
 
+    fn count_elections(&mut self) {
+        let Some(group) = self.node.group() else { return };
+        let by_proof = &self.node.voting_by_proof;
+        let cause = || match (by_proof.swap(false, Ordering::AcqRel), group.take_transferred()) {
+            (true, _) => "proof",
+            (false, true) => "transfer",
+            (false, false) => "timeout",
+        };
+        self.elections.look(&group.status(), cause, &mut self.node.meters());
+    }
+
     fn follow(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             match finding {
@@ -141,6 +165,7 @@ impl Brain {
         let verdict = self.node.detector().verdict(slot, 0).cloned();
         self.leading.disturbed();
         let Some(verdict) = verdict else { return };
+        count_blocked(&self.node, slot);
         tracing::warn!(%slot, cause = ?verdict.cause, incarnation = verdict.incarnation, "peer_is_gone");
         let status = self.node.raft_status();
         let led = status.leader.and_then(|id| self.node.slot_of(id));

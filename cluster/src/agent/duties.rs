@@ -53,6 +53,9 @@ fn done(node: &Node, duty: &Duty) -> bool {
         Duty::Command(Command::EpochSeen { partition, seen }) => {
             state.partitions.get(partition).is_some_and(|p| p.floor >= *seen || p.epoch > *seen)
         }
+        Duty::Command(Command::Withheld { partition, epoch, reason }) => {
+            state.partitions.get(partition).is_none_or(|p| p.epoch != *epoch || p.withheld.contains(reason))
+        }
         Duty::Command(_) => false,
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn by_proof(node: &Arc<Node>, dead: Slot, incarnation: u64) {
         if stands(&node, &dead, incarnation).await
             && let Some(group) = node.group()
         {
+            node.voting_by_proof.store(true, Ordering::Release);
             match group.vote_now().await {
                 Ok(()) => tracing::info!(%dead, "proof_election_started"),
                 Err(why) => tracing::info!(why, "proof_election_refused"),

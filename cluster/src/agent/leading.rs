@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::detector::Moment;
 use crate::ids::{Epoch, EventId, NodeId, PartitionId, Slot};
 use crate::invariants;
-use crate::planner::{Facts, NodeFacts, Plan, plan};
+use crate::planner::{Facts, NodeFacts, Plan, Withheld, plan};
 use crate::raft::{Group, Member, RaftStatus};
 use crate::report::Role;
 use crate::state::{Batch, Command, NewNode};
 use crate::transport::Notice;
 use crate::view::Liveness;
 
-use super::node::{Input, Node, Peer, Start};
+use super::node::{Duty, Input, Node, Peer, Start};
 
 /// A learner lacking at most so many entries may become a voter.
 const CAUGHT_UP_ENTRIES: u64 = 100;
@@ -220,11 +220,22 @@ impl Leading {
                 let total = &mut findings.withheld_total;
                 *total.entry(withheld.reason.to_owned()).or_default() += 1;
                 tracing::warn!(partition = %withheld.partition, reason = withheld.reason, "failover_withheld");
+                self.count_withheld(withheld);
             }
         }
         findings.withheld_since.retain(|p, _| plan.withheld.iter().any(|w| w.partition == *p));
         findings.withheld.clone_from(&plan.withheld);
         findings.problems.clone_from(&plan.problems);
+    }
+
+    /// Gets a withheld decision into the replicated counters, unless nothing can be committed.
+    fn count_withheld(&self, withheld: &Withheld) {
+        let partition = withheld.partition;
+        let epoch = self.node.replicated.read().partitions.get(&partition).map(|entry| entry.epoch);
+        if let Some(epoch) = epoch.filter(|_| withheld.reason != "no_quorum") {
+            let reason = withheld.reason.to_owned();
+            self.node.add_duty(Duty::Command(Command::Withheld { partition, epoch, reason }));
+        }
     }
 
     /// Commits a plan as one entry, then sends the orders to whom they concern without waiting for Raft to do so.
@@ -252,7 +263,11 @@ impl Leading {
         }
         let (node, group) = (self.node.clone(), group.clone());
         self.node.spawn_task(async move {
+            let begin = node.now();
             let result = group.propose(Batch { commands: plan.commands }).await;
+            if result.is_ok() {
+                super::meters::count_commit(&node, node.now().saturating_sub(begin));
+            }
             if let Err(e) = &result {
                 tracing::warn!(error = %e, "proposal_failed");
             }

@@ -24,7 +24,12 @@ pub(crate) fn view(node: &Node) -> View {
     let nodes = nodes(node, &status, now);
     let refused_connections = node.refusals().clone();
     let fenced = node.fenced().clone();
-    let raft_fsync_us_max = node.group().map_or(0, |g| g.fsync_us_max());
+    let mut meters = node.meters().clone();
+    meters.peer_rtt = node.links.round_trips();
+    let mut raft_fsync_us_max = 0;
+    if let Some(group) = node.group() {
+        (raft_fsync_us_max, meters.raft_fsync) = (group.fsyncs().us_max(), group.fsyncs().times());
+    }
     let state = node.replicated.read();
     let mut problems = findings.problems;
     problems.extend(status.failed.iter().map(|why| {
@@ -78,6 +83,9 @@ pub(crate) fn view(node: &Node) -> View {
         false_positives_total: state.history.false_positives,
         tombstones: state.tombstones.keys().copied().collect(),
         raft_fsync_us_max,
+        store_uuid: identity.store_uuid,
+        totals: state.history.totals.clone(),
+        meters,
     }
 }
 

@@ -23,6 +23,7 @@ mod election;
 mod forming;
 mod leading;
 mod look;
+mod meters;
 mod node;
 mod serve;
 

@@ -19,6 +19,7 @@ use crate::raft::{Group, RaftStatus, Replicated};
 use crate::report::{PromotionOutcome, Replicas};
 use crate::state::Command;
 use crate::transport::{Heartbeat, Hello, Links, MAGIC, PROTOCOLS};
+use crate::view::Meters;
 
 /// What the brain is told.
 #[derive(Debug)]
@@ -98,6 +99,9 @@ pub(crate) struct Node {
     findings: Mutex<Findings>,
     refused: Mutex<BTreeMap<String, u64>>,
     fenced: Mutex<BTreeMap<PartitionId, Epoch>>,
+    meters: Mutex<Meters>,
+    /// A vote by proof was begun and not yet seen.
+    pub(crate) voting_by_proof: AtomicBool,
     pub(crate) voted_at_us: AtomicU64,
 }
 
@@ -141,6 +145,8 @@ impl Node {
             findings: Mutex::default(),
             refused: Mutex::default(),
             fenced: Mutex::default(),
+            meters: Mutex::default(),
+            voting_by_proof: AtomicBool::new(false),
             voted_at_us: AtomicU64::new(0),
             options,
         }
@@ -212,6 +218,10 @@ impl Node {
 
     pub(crate) fn fenced(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Epoch>> {
         held(&self.fenced)
+    }
+
+    pub(crate) fn meters(&self) -> MutexGuard<'_, Meters> {
+        held(&self.meters)
     }
 
     pub(crate) fn duties(&self) -> MutexGuard<'_, Vec<Duty>> {

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use tokio::sync::oneshot;
 
-use super::log_file::{self, LogFile, Record};
+use super::log_file::{self, Fsyncs, LogFile, Record};
 use super::types::{Entry, EntryForm, LogId, LogIdForm, Types, Vote, VoteForm, log_id_form};
 
 /// The log of one node; cheap to clone.
@@ -84,9 +83,9 @@ impl Log {
         Ok(Self { file: Arc::new(file), kept: Arc::new(Mutex::new(kept)) })
     }
 
-    /// Longest fsync so far, in microseconds.
-    pub(crate) fn fsync_us_max(&self) -> Arc<AtomicU64> {
-        self.file.fsync_us_max()
+    /// How long fsyncs took so far.
+    pub(crate) fn fsyncs(&self) -> Arc<Fsyncs> {
+        self.file.fsyncs()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

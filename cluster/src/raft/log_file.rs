@@ -7,14 +7,15 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Framed};
+use crate::histogram::{Histogram, SHORT_BOUNDS_S};
 
 use super::types::{EntryForm, LogIdForm, VoteForm};
 
@@ -50,7 +51,33 @@ enum Job {
 #[derive(Debug)]
 pub(crate) struct LogFile {
     jobs: SyncSender<Job>,
-    fsync_us_max: Arc<AtomicU64>,
+    fsyncs: Arc<Fsyncs>,
+}
+
+/// How long fsyncs of the log took.
+#[derive(Debug, Default)]
+pub(crate) struct Fsyncs {
+    us_max: AtomicU64,
+    times: Mutex<Histogram>,
+}
+
+impl Fsyncs {
+    /// The longest, in microseconds.
+    pub(crate) fn us_max(&self) -> u64 {
+        self.us_max.load(Ordering::Relaxed)
+    }
+
+    /// All.
+    pub(crate) fn times(&self) -> Histogram {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn took(&self, time: Duration) -> u64 {
+        let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.us_max.fetch_max(us, Ordering::Relaxed);
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).observe(SHORT_BOUNDS_S, time);
+        us
+    }
 }
 
 /// Opens the log file and gives back its records; creates it where it is missing.
@@ -71,10 +98,10 @@ pub(crate) fn open(path: &Path, fsync_warn: Duration) -> io::Result<(LogFile, Ve
     }
     file.seek(SeekFrom::Start(good as u64))?;
     let (jobs, queue) = sync_channel(QUEUE_MAX);
-    let fsync_us_max = Arc::new(AtomicU64::new(0));
-    let writer = Writer { path: path.to_owned(), file, failed: None, fsync_warn, fsync_us_max: fsync_us_max.clone() };
+    let fsyncs = Arc::<Fsyncs>::default();
+    let writer = Writer { path: path.to_owned(), file, failed: None, fsync_warn, fsyncs: fsyncs.clone() };
     std::thread::Builder::new().name("raft-log".into()).spawn(move || writer.run(&queue))?;
-    Ok((LogFile { jobs, fsync_us_max }, records))
+    Ok((LogFile { jobs, fsyncs }, records))
 }
 
 /// Whether a log file was ever made in this folder.
@@ -140,9 +167,9 @@ impl LogFile {
         self.send(Job::Rewrite(records, done));
     }
 
-    /// Longest fsync so far, in microseconds.
-    pub(crate) fn fsync_us_max(&self) -> Arc<AtomicU64> {
-        self.fsync_us_max.clone()
+    /// How long fsyncs took so far.
+    pub(crate) fn fsyncs(&self) -> Arc<Fsyncs> {
+        self.fsyncs.clone()
     }
 
     fn send(&self, job: Job) {
@@ -158,7 +185,7 @@ struct Writer {
     file: File,
     failed: Option<String>,
     fsync_warn: Duration,
-    fsync_us_max: Arc<AtomicU64>,
+    fsyncs: Arc<Fsyncs>,
 }
 
 impl Writer {
@@ -216,8 +243,7 @@ impl Writer {
         let started = Instant::now();
         self.file.sync_data()?;
         let took = started.elapsed();
-        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.fsync_us_max.fetch_max(took_us, Ordering::Relaxed);
+        let took_us = self.fsyncs.took(took);
         if took > self.fsync_warn {
             tracing::warn!(took_us, "raft_fsync_slow");
         }

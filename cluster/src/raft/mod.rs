@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub(crate) use network::{Carrier, CarryError};
 pub(crate) use types::{Applied, Member};
 
 use log::Log;
+use log_file::Fsyncs;
 use machine::Machine;
 use network::{Answer, Ask, Network, SNAPSHOT_BYTES_MAX};
 use types::{LogId, Types, Vote, VoteForm, log_id_form};
@@ -51,6 +52,8 @@ pub(crate) struct RaftStatus {
     pub(crate) leader: Option<NodeId>,
     pub(crate) is_leader: bool,
     pub(crate) term: u64,
+    /// Whether this node's vote in this term is for itself.
+    pub(crate) voted_for_me: bool,
     pub(crate) last_log_index: Option<u64>,
     pub(crate) applied_index: Option<u64>,
     pub(crate) committed_index: Option<u64>,
@@ -68,7 +71,9 @@ pub(crate) struct Group {
     raft: Raft<Types, Machine>,
     me: NodeId,
     pieces: Arc<Mutex<Vec<u8>>>,
-    fsync_us_max: Arc<AtomicU64>,
+    fsyncs: Arc<Fsyncs>,
+    /// Asked to take the leadership over, and not yet stood for it.
+    transferred: Arc<AtomicBool>,
 }
 
 /// Whether the Raft log of a data folder was ever made.
@@ -97,16 +102,21 @@ impl Group {
         let folder = data_dir.join("raft");
         let log = Log::open(&folder.join("log"), settings.fsync_warn).map_err(|e| e.to_string())?;
         let machine = Machine::open(&folder.join("snapshot"), replicated).map_err(|e| e.to_string())?;
-        let fsync_us_max = log.fsync_us_max();
+        let fsyncs = log.fsyncs();
         let config = config(cluster_name, settings).validate().map_err(|e| e.to_string())?;
         let network = Network { carrier, rpc_timeout: settings.rpc_timeout };
         let raft = Raft::new(me.0, Arc::new(config), network, log, machine).await.map_err(|e| e.to_string())?;
-        Ok(Self { raft, me, pieces: Arc::default(), fsync_us_max })
+        Ok(Self { raft, me, pieces: Arc::default(), fsyncs, transferred: Arc::default() })
     }
 
-    /// Longest fsync of the log, in microseconds.
-    pub(crate) fn fsync_us_max(&self) -> u64 {
-        self.fsync_us_max.load(Ordering::Relaxed)
+    /// How long fsyncs of the log took.
+    pub(crate) fn fsyncs(&self) -> &Fsyncs {
+        &self.fsyncs
+    }
+
+    /// Whether this node was asked to take the leadership over since this was asked last.
+    pub(crate) fn take_transferred(&self) -> bool {
+        self.transferred.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn status(&self) -> RaftStatus {
@@ -118,6 +128,7 @@ impl Group {
             leader: m.current_leader.map(NodeId),
             is_leader,
             term: m.current_term,
+            voted_for_me: m.vote.leader_id.node_id == self.me.0,
             last_log_index: m.last_log_index,
             applied_index: m.last_applied.as_ref().map(|id| id.index),
             committed_index: m.local_committed.as_ref().map(|id| id.index),
@@ -236,6 +247,7 @@ impl Group {
             }
             Ask::Piece { vote, total, at, bytes } => self.take_piece(vote, total, at, bytes).await,
             Ask::Transfer { vote, to, last } => {
+                self.transferred.store(to == self.me.0, Ordering::Release);
                 let request = TransferLeaderRequest::new(vote.into(), to, last.map(LogId::from));
                 match self.raft.handle_transfer_leader(request).await.map_err(|e| e.to_string())? {
                     Ok(()) => Ok(Answer::Transferred),

@@ -72,6 +72,8 @@ pub(crate) enum Command {
     EpochSeen { partition: PartitionId, seen: Epoch },
     /// A deposed process was heard again.
     FalsePositive { node: NodeId, incarnation: u64 },
+    /// The end of a partition's epoch was withheld.
+    Withheld { partition: PartitionId, epoch: Epoch, reason: String },
     /// An operator's note at an event.
     Note { seq: u64, text: String },
 }

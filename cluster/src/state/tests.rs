@@ -1,5 +1,6 @@
 use super::*;
 use crate::report::PromotionPhases;
+use crate::totals::LastChange;
 
 fn new_node(id: u64, slot: &str) -> NewNode {
     NewNode {
@@ -109,6 +110,11 @@ fn counters_live_on_when_events_are_trimmed() {
     assert_eq!(state.history.events.len(), 10);
     assert_eq!(state.history.events.back().map(|e| e.seq), Some(50));
     assert_eq!(counted(&state, "failover/process_dead/success"), 50);
+    let totals = &state.history.totals;
+    let duration = &totals.durations["failover/process_dead"];
+    assert_eq!((duration.count(), duration.sum_us()), (50, 50 * 21_000));
+    assert_eq!(totals.phases["failover/fence"].sum_us(), 50 * 3_000);
+    assert_eq!(totals.last["failover"], LastChange { at: WallTime(1_000_050), total_ms: 21.0 });
 }
 
 #[test]
@@ -130,6 +136,31 @@ fn the_same_incarnation_heard_again_marks_its_failovers_as_false() {
     state.apply(6, Command::FalsePositive { node: NodeId(1), incarnation: 71 }, 10);
     assert!(state.history.events[1].false_positive);
     assert_eq!(state.history.false_positives, 1);
+    assert_eq!(state.history.totals.false_failovers["process_dead"], 1);
+}
+
+#[test]
+fn a_withheld_decision_is_counted_once_whoever_says_so() {
+    let mut state = formed();
+    give(&mut state, 3, order(0, 0, 1, 1));
+    let withheld = |epoch, reason: &str| Command::Withheld {
+        partition: PartitionId(0),
+        epoch: Epoch(epoch),
+        reason: reason.into(),
+    };
+    for (command, counts) in [
+        (withheld(1, "antiflap"), true),
+        (withheld(1, "antiflap"), false),
+        (withheld(1, "no_candidate"), true),
+        (withheld(2, "antiflap"), false),
+    ] {
+        assert_eq!(state.apply(4, command, 10).is_empty(), counts);
+    }
+    give(&mut state, 5, order(0, 1, 2, 2));
+    state.apply(6, withheld(2, "antiflap"), 10);
+    let counted: Vec<_> =
+        state.history.totals.withheld.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    assert_eq!(counted, [("antiflap", 2), ("no_candidate", 1)]);
 }
 
 #[test]

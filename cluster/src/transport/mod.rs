@@ -8,11 +8,12 @@ use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::detector::Seen;
+use crate::histogram::{Histogram, SHORT_BOUNDS_S};
 use crate::ids::{NodeId, Slot};
 use crate::raft::CarryError;
 
@@ -122,11 +123,30 @@ impl Link {
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     links: Mutex<BTreeMap<Slot, Arc<Link>>>,
+    round_trips: Mutex<BTreeMap<String, Histogram>>,
 }
 
 impl Links {
     fn links(&self) -> MutexGuard<'_, BTreeMap<Slot, Arc<Link>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Times from a request to its answer, by the peer's slot.
+    pub(crate) fn round_trips(&self) -> BTreeMap<String, Histogram> {
+        self.round_trips.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn ask(
+        &self,
+        link: &Link,
+        build: impl FnOnce(u64) -> io::Result<Frame>,
+        within: Duration,
+    ) -> Result<Frame, CarryError> {
+        let begin = Instant::now();
+        let answer = link.ask(build, within).await?;
+        let mut round_trips = self.round_trips.lock().unwrap_or_else(PoisonError::into_inner);
+        round_trips.entry(link.slot.0.clone()).or_default().observe(SHORT_BOUNDS_S, begin.elapsed());
+        Ok(answer)
     }
 
     fn add(&self, link: Arc<Link>) {
@@ -191,7 +211,7 @@ impl Links {
         within: Duration,
     ) -> Result<Response, CarryError> {
         let link = self.get(slot).ok_or_else(|| CarryError::Unreachable(slot.clone()))?;
-        let answer = link.ask(|id| Frame::of(Kind::Request, id, request), within).await?;
+        let answer = self.ask(&link, |id| Frame::of(Kind::Request, id, request), within).await?;
         answer.message().map_err(|e| link.failed(e))
     }
 
@@ -209,7 +229,7 @@ impl Links {
             // Another disk holds the slot now; what is meant for the old one must not reach it.
             return Err(CarryError::Unreachable(slot.clone()));
         }
-        let answer = link.ask(|id| Ok(Frame { kind: Kind::RaftRequest, id, body }), within).await?;
+        let answer = self.ask(&link, |id| Ok(Frame { kind: Kind::RaftRequest, id, body }), within).await?;
         Ok(answer.body)
     }
 }
