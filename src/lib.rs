@@ -14,6 +14,7 @@ pub mod failpoints;
 pub mod generate;
 pub mod http;
 pub mod log;
+pub mod metrics;
 pub mod node;
 pub mod partition;
 pub mod reading;

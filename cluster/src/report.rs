@@ -25,6 +25,9 @@ pub struct NodeReport {
     pub stopping: bool,
     /// Hash of the rules of aggregation; a replica with others than the active is not eligible.
     pub semantics_hash: u64,
+    /// Hash of the settings that must be the same on all nodes; 0: not told.
+    #[serde(default)]
+    pub config_hash: u64,
 }
 
 impl NodeReport {

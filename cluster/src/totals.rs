@@ -1,7 +1,6 @@
 //! Counters over the whole history. They live on when its events are trimmed, so they never go back.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,10 +46,6 @@ pub fn phases_by_name(phases: &Phases) -> [(&'static str, f64); 7] {
     ]
 }
 
-fn duration(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
-}
-
 impl Totals {
     /// Takes in a change that has just ended.
     pub(crate) fn ended(&mut self, event: &HistoryEvent) {
@@ -59,11 +54,11 @@ impl Totals {
         }
         let kind = event.kind.name();
         for (phase, ms) in phases_by_name(&event.phases_ms) {
-            self.phases.entry(format!("{kind}/{phase}")).or_default().observe(PHASE_BOUNDS_S, duration(ms));
+            self.phases.entry(format!("{kind}/{phase}")).or_default().observe(PHASE_BOUNDS_S, ms / 1000.0);
         }
         if let Some(total_ms) = event.total_ms {
             let key = format!("{kind}/{}", event.reason.name());
-            self.durations.entry(key).or_default().observe(TOTAL_BOUNDS_S, duration(total_ms));
+            self.durations.entry(key).or_default().observe(TOTAL_BOUNDS_S, total_ms / 1000.0);
             self.last.insert(kind.to_owned(), LastChange { at: event.at, total_ms });
         }
     }

@@ -7,14 +7,16 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Epoch, EventKind, EventResult, HistoryEvent, Liveness, NodeId, NodeRef, NodeReport, NodeView, Offset, PartitionId,
-    PartitionView, Phases, Reason, ReplicaReport, Role, Slot, View, WallTime,
+    Epoch, EventKind, EventResult, HistoryEvent, LastChange, Liveness, NodeId, NodeRef, NodeReport, NodeView, Offset,
+    PHASE_BOUNDS_S, PartitionId, PartitionView, Phases, Reason, ReplicaReport, Role, Slot, TOTAL_BOUNDS_S, Totals,
+    View, WallTime,
 };
 
-use super::{Health, ReadyLimits, Rules, Snapshot, Source};
+use super::{Health, ReadyLimits, Rules, Snapshot, Source, rules::Shown};
 use crate::{
     changelog::{Counters, Progress},
-    partition::{machine::Checks, status::ReplicaStatus},
+    metrics::Meters,
+    partition::{devices::Split, machine::Checks, status::ReplicaStatus},
     reading,
 };
 
@@ -60,6 +62,7 @@ fn node(id: u64, slot: &str, heard_ms: u64, replicas: Vec<ReplicaReport>) -> Nod
             replicas,
             stopping: false,
             semantics_hash: 0xabcd,
+            config_hash: 0x77,
         }),
     }
 }
@@ -73,6 +76,20 @@ fn partition(number: u32, epoch: u64, active: u64, standby: u64, age_ms: i64) ->
         since: WallTime(NOW.0 - age_ms),
         confirmed: true,
     }
+}
+
+/// What one failover of 45.9 ms leaves, that was false.
+fn totals() -> Totals {
+    let mut totals = Totals::default();
+    let mut observe =
+        |key: &str, seconds| totals.durations.entry(key.to_owned()).or_default().observe(TOTAL_BOUNDS_S, seconds);
+    observe("initial/initial", 0.02);
+    observe("failover/process_dead", 0.0459);
+    totals.phases.entry("failover/fence".to_owned()).or_default().observe(PHASE_BOUNDS_S, 0.0142);
+    totals.last.insert("failover".to_owned(), LastChange { at: WallTime(NOW.0 - 9000), total_ms: 45.9 });
+    totals.false_failovers.insert("process_dead".to_owned(), 1);
+    totals.withheld.insert("antiflap".to_owned(), 2);
+    totals
 }
 
 /// The cluster as `hotspare-2` sees it.
@@ -104,6 +121,8 @@ pub(crate) fn view() -> View {
             ("failover/process_dead/success".to_owned(), 1),
         ]),
         false_positives_total: 1,
+        totals: totals(),
+        store_uuid: "disk-2".to_owned(),
         ..View::default()
     }
 }
@@ -160,6 +179,8 @@ fn replica(role: Role, applied: i64, lso: i64, now: Instant) -> ReplicaStatus {
         unreadable_records: 0,
         turned_at: now,
         checkpoint_at: Some(ago(30_000)),
+        checkpoint_bytes: Some(4096),
+        restoring: None,
         checkpoint_problem: None,
         problem: None,
     }
@@ -237,6 +258,7 @@ pub(crate) fn snapshot(view: View) -> Snapshot {
         warm_lag_records_max: 10_000,
         topics: None,
         kafka_age: Some(Duration::ZERO),
+        devices_split: (0, Vec::new()),
         now,
         at: NOW,
     }
@@ -258,6 +280,13 @@ pub(crate) fn rules() -> Rules {
         read_open: true,
         metrics_open: true,
         per_partition: true,
+        shown: Shown {
+            zone: "z1".to_owned(),
+            nofailover: false,
+            standbys: 1,
+            config_hash: 0x77,
+            semantics_hash: 0xabcd,
+        },
     }
 }
 
@@ -268,6 +297,8 @@ pub(crate) struct Fake {
     pub(crate) view: Mutex<View>,
     /// Facts about the process.
     pub(crate) health: Health,
+    /// What was counted.
+    pub(crate) meters: Meters,
 }
 
 impl Source for Fake {
@@ -285,5 +316,13 @@ impl Source for Fake {
 
     fn health(&self) -> &Health {
         &self.health
+    }
+
+    fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    fn devices_split(&self) -> (usize, Vec<Split>) {
+        (0, Vec::new())
     }
 }

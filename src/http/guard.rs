@@ -1,25 +1,31 @@
 //! What stands before every request: bounds, host names, and headers of every answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use axum::{
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
 use super::{Rules, Shared, problem::Problem};
+use crate::metrics::catalogue::{HTTP_REQUEST_SECONDS, HTTP_REQUESTS};
 
 /// Paths that have places of their own and are always open.
 const HEALTH: [&str; 5] = ["/livez", "/readyz", "/startupz", "/active", "/standby"];
 
 /// Checks a request, runs it within its bounds and completes the answer.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let begin = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let mut response = match refusal(&request, &shared.rules) {
         Some(problem) => problem.into_response(),
         None => run(&shared, request, next).await,
     };
+    let (meters, code) = (shared.source.meters(), response.status().as_str().to_owned());
+    meters.count(&HTTP_REQUESTS, &[&route, &code]);
+    meters.time(&HTTP_REQUEST_SECONDS, &[&route, &code], begin.elapsed());
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -22,6 +22,7 @@ pub struct Health(Mutex<Known>);
 
 #[derive(Debug)]
 struct Known {
+    started_at: Instant,
     ticked_at: Instant,
     started: bool,
     stopping: bool,
@@ -37,6 +38,7 @@ struct Known {
 impl Default for Health {
     fn default() -> Self {
         Self(Mutex::new(Known {
+            started_at: Instant::now(),
             ticked_at: Instant::now(),
             started: false,
             stopping: false,
@@ -95,6 +97,19 @@ impl Health {
     #[must_use]
     pub fn kafka_age(&self) -> Option<Duration> {
         self.lock().kafka_at.map(|at| at.elapsed())
+    }
+
+    /// Since a broker answered, or since the start if none has.
+    #[must_use]
+    pub fn kafka_contact_age(&self) -> Duration {
+        let known = self.lock();
+        known.kafka_at.unwrap_or(known.started_at).elapsed()
+    }
+
+    /// Since the async runtime turned last.
+    #[must_use]
+    pub fn tick_age(&self) -> Duration {
+        self.lock().ticked_at.elapsed()
     }
 
     /// What is wrong with a topic so that hotspare must not write; None: nothing.

@@ -36,8 +36,12 @@ pub use rules::Rules;
 pub use status::{Snapshot, status};
 
 use crate::{
-    config::Config,
-    partition::status::{ReplicaStatus, Statuses},
+    config::{Config, sections::HttpSection},
+    metrics::Meters,
+    partition::{
+        devices::Split,
+        status::{ReplicaStatus, Statuses},
+    },
 };
 
 /// How often health looks at cluster and replicas when nobody asks.
@@ -55,6 +59,10 @@ pub trait Source: Send + Sync + 'static {
     fn replicas(&self) -> BTreeMap<PartitionId, ReplicaStatus>;
     /// Facts about this process.
     fn health(&self) -> &Health;
+    /// What threads have counted.
+    fn meters(&self) -> &Meters;
+    /// Devices on more than one partition of this node's replicas, and the first of them by name.
+    fn devices_split(&self) -> (usize, Vec<Split>);
 }
 
 /// A node's parts, as the server shows them.
@@ -86,6 +94,14 @@ impl Source for App {
     fn health(&self) -> &Health {
         &self.health
     }
+
+    fn meters(&self) -> &Meters {
+        self.statuses.meters()
+    }
+
+    fn devices_split(&self) -> (usize, Vec<Split>) {
+        self.statuses.devices().split()
+    }
 }
 
 /// Shared by all requests.
@@ -104,45 +120,80 @@ impl Shared {
     }
 }
 
-/// Binds the address, so that an error shows before anything else is started.
+/// An address that cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+#[error("{key} \"{address}\": {error}. Repair: end the process that uses it, or set another address")]
+pub struct BindError {
+    /// The setting.
+    pub key: &'static str,
+    /// The address.
+    pub address: String,
+    /// What the system says: in use, no permission, no such address.
+    pub error: io::Error,
+}
+
+/// Bound addresses.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For everything.
+    pub all: TcpListener,
+    /// For metrics and health alone, where they have an address of their own.
+    pub watched: Option<TcpListener>,
+}
+
+/// Binds the addresses, so that an error shows before anything else is started.
 ///
 /// # Errors
-/// What the system says: in use, no permission, no such address.
-pub async fn bind(listen: &str) -> io::Result<TcpListener> {
-    TcpListener::bind(listen).await
+/// One of them cannot be used.
+pub async fn bind(http: &HttpSection) -> Result<Listeners, BindError> {
+    let bind = async |key, address: &String| {
+        let error = |error| BindError { key, address: address.clone(), error };
+        TcpListener::bind(address).await.map_err(error)
+    };
+    let all = bind("http.listen", &http.listen).await?;
+    let watched = match http.metrics_listen == http.listen {
+        true => None,
+        false => Some(bind("http.metrics_listen", &http.metrics_listen).await?),
+    };
+    Ok(Listeners { all, watched })
 }
 
 /// Serves everything until `shutdown` ends, then waits a moment for open requests.
-pub async fn run(listener: TcpListener, app: App, shutdown: impl Future<Output = ()> + Send + 'static) {
+pub async fn run(listeners: Listeners, app: App, shutdown: impl Future<Output = ()> + Send + 'static) {
     let rules = Rules::new(&app.config);
-    run_source(listener, Arc::new(app), rules, shutdown).await;
-}
-
-/// Binds and serves; [`bind`] and [`run`] in one.
-///
-/// # Errors
-/// See [`bind`].
-pub async fn serve(listen: &str, app: App, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-    let listener = bind(listen).await?;
-    run(listener, app, shutdown).await;
-    Ok(())
+    run_source(listeners, Arc::new(app), rules, shutdown).await;
 }
 
 /// Serves any source.
 pub async fn run_source(
-    listener: TcpListener,
+    listeners: Listeners,
     source: Arc<dyn Source>,
     rules: Rules,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) {
-    let bounded = connection::Bounded::new(listener, &rules);
+    let bounded = connection::Bounded::new(listeners.all, &rules);
+    // Scrapes and probes have places of their own there.
+    let watched = listeners.watched.map(|listener| connection::Bounded::new(listener, &rules));
     let requests = tokio::sync::Semaphore::new(rules.requests_max);
     let shared = Arc::new(Shared { source, rules, requests });
     let (ending, mut ended) = watch::channel(false);
+    let mut watched_ended = ending.subscribe();
     let server = axum::serve(bounded, routes::router(&shared)).with_graceful_shutdown(async move {
         shutdown.await;
         ending.send_replace(true);
     });
+    let watched = watched.map(|bounded| {
+        axum::serve(bounded, routes::watched_router(&shared)).with_graceful_shutdown(async move {
+            // The sender is only dropped when the server has ended.
+            watched_ended.wait_for(|ending| *ending).await.ok();
+        })
+    });
+    let servers = async {
+        match watched {
+            None => server.into_future().await,
+            Some(watched) => tokio::try_join!(server.into_future(), watched.into_future()).map(|_| ()),
+        }
+    };
     let observer = async {
         loop {
             shared.observe();
@@ -155,7 +206,7 @@ pub async fn run_source(
         tokio::time::sleep(DRAIN_TIME).await;
     };
     tokio::select! {
-        result = server.into_future() => {
+        result = servers => {
             if let Err(error) = result {
                 tracing::error!(%error, "http server ended badly");
             }

@@ -30,18 +30,32 @@ const EVENTS_MAX: usize = 1000;
 
 /// All paths.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let api = Router::new()
+        .route("/v1/status", get(whole))
+        .route("/v1/nodes", get(nodes))
+        .route("/v1/partitions", get(partitions))
+        .route("/v1/partitions/{partition}", get(partition))
+        .route("/v1/history", get(history));
+    complete(watched().merge(api), shared)
+}
+
+/// Metrics and health alone, for a listener of their own.
+pub(super) fn watched_router(shared: &Arc<Shared>) -> Router {
+    complete(watched(), shared)
+}
+
+fn watched() -> Router<Arc<Shared>> {
     Router::new()
         .route("/livez", get(probes::livez))
         .route("/readyz", get(probes::readyz))
         .route("/startupz", get(probes::startupz))
         .route("/active", get(probes::active))
         .route("/standby", get(probes::standby))
-        .route("/v1/status", get(whole))
-        .route("/v1/nodes", get(nodes))
-        .route("/v1/partitions", get(partitions))
-        .route("/v1/partitions/{partition}", get(partition))
-        .route("/v1/history", get(history))
         .route("/metrics", get(scrape))
+}
+
+fn complete(router: Router<Arc<Shared>>, shared: &Arc<Shared>) -> Router {
+    router
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
@@ -63,17 +77,22 @@ fn wall_clock() -> WallTime {
 }
 
 fn document(shared: &Shared) -> StatusDoc {
+    status(&snapshot(shared))
+}
+
+fn snapshot(shared: &Shared) -> Snapshot {
     let (view, replicas, now) = shared.observe();
     let health = shared.source.health();
-    status(&Snapshot {
+    Snapshot {
         view,
         replicas,
         warm_lag_records_max: shared.rules.ready.lag_records,
         topics: health.topics(),
         kafka_age: health.kafka_age(),
+        devices_split: shared.source.devices_split(),
         now,
         at: wall_clock(),
-    })
+    }
 }
 
 async fn whole(State(shared): State<Arc<Shared>>) -> Json<StatusDoc> {
@@ -145,15 +164,25 @@ fn kind_of(name: &str) -> Result<EventKind, Problem> {
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> Response {
-    let (view, replicas, _) = shared.observe();
-    let events = shared.source.health().is_history_known().then(|| shared.source.history());
+    let snapshot = snapshot(&shared);
+    let status = status(&snapshot);
+    let (source, rules) = (&shared.source, &shared.rules);
+    let health = source.health();
     let facts = metrics::Facts {
-        cluster: &shared.rules.cluster,
-        slot: &shared.rules.slot,
-        view: &view,
-        replicas: &replicas,
-        events: events.as_deref(),
-        per_partition: shared.rules.per_partition,
+        cluster: &rules.cluster,
+        slot: &rules.slot,
+        view: &snapshot.view,
+        status: &status,
+        replicas: &snapshot.replicas,
+        tally: &source.meters().tally(),
+        history_known: health.is_history_known(),
+        per_partition: rules.per_partition,
+        settings: &rules.shown,
+        devices_split: snapshot.devices_split.0,
+        kafka_age: health.kafka_contact_age(),
+        tick_age: health.tick_age(),
+        now: snapshot.now,
+        wall_ms: snapshot.at.0,
     };
     match metrics::text(&facts) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),

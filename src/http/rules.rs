@@ -34,6 +34,23 @@ pub struct Rules {
     pub metrics_open: bool,
     /// One series a partition, or one for all of a node.
     pub per_partition: bool,
+    /// What metrics show of the configuration.
+    pub shown: Shown,
+}
+
+/// What metrics show of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Failure zone of this node.
+    pub zone: String,
+    /// Whether this node never takes over.
+    pub nofailover: bool,
+    /// Standbys that each partition is to have.
+    pub standbys: u32,
+    /// Hash of the settings that must be the same on all nodes.
+    pub config_hash: u64,
+    /// Hash of the rules of aggregation.
+    pub semantics_hash: u64,
 }
 
 impl Rules {
@@ -60,6 +77,13 @@ impl Rules {
             read_open: config.auth.read == Access::Open,
             metrics_open: config.auth.metrics == Access::Open,
             per_partition: config.metrics.per_partition,
+            shown: Shown {
+                zone: config.node.zone.clone(),
+                nofailover: config.node.nofailover,
+                standbys: replication.standbys,
+                config_hash: config.cluster_wide_hash(),
+                semantics_hash: config.semantics().hash(),
+            },
         }
     }
 }

@@ -6,12 +6,14 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::{net::TcpListener, sync::oneshot};
 
 use super::{Rules, bind, fixture, run_source};
+use crate::config::sections::HttpSection;
 
 struct Server {
     address: SocketAddr,
+    watched: SocketAddr,
     source: Arc<fixture::Fake>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -28,20 +30,34 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let listener = bind("127.0.0.1:0").await.unwrap();
-                tell.send(listener.local_addr().unwrap()).unwrap();
-                run_source(listener, served, rules, async {
+                let section = |listen: &str, metrics_listen: &str| HttpSection {
+                    listen: listen.to_owned(),
+                    metrics_listen: metrics_listen.to_owned(),
+                    ..HttpSection::default()
+                };
+                // Two ports that are free; by default there is one listener for all.
+                let listeners = bind(&section("127.0.0.1:0", "[::ffff:127.0.0.1]:0")).await.unwrap();
+                let one = bind(&section("127.0.0.1:0", "127.0.0.1:0")).await.unwrap();
+                assert!(one.watched.is_none());
+                let address = |listener: &TcpListener| listener.local_addr().unwrap();
+                tell.send((address(&listeners.all), listeners.watched.as_ref().map(address))).unwrap();
+                run_source(listeners, served, rules, async {
                     ended.await.ok();
                 })
                 .await;
             });
         });
-        Self { address: told.recv().unwrap(), source, end: Some(end), thread: Some(thread) }
+        let (address, watched) = told.recv().unwrap();
+        Self { address, watched: watched.unwrap(), source, end: Some(end), thread: Some(thread) }
     }
 
     /// Sends bytes and reads until the server closes.
     fn raw(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        Self::raw_at(self.address, request)
+    }
+
+    fn raw_at(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -50,7 +66,12 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str) -> Answer {
-        let text = self.raw(&format!("{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"));
+        Self::ask_at(self.address, method, path)
+    }
+
+    fn ask_at(address: SocketAddr, method: &str, path: &str) -> Answer {
+        let text =
+            Self::raw_at(address, &format!("{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"));
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
@@ -259,4 +280,31 @@ fn the_server_ends_though_a_client_holds_on() {
     server.end.take().unwrap().send(()).unwrap();
     server.thread.take().unwrap().join().unwrap();
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+#[test]
+fn metrics_and_health_have_a_listener_of_their_own_without_the_rest() {
+    let server = Server::start(fixture::rules());
+    for (path, status) in
+        [("/metrics", 200), ("/livez", 200), ("/startupz", 200), ("/v1/status", 404), ("/v1/history", 404)]
+    {
+        assert_eq!(Server::ask_at(server.watched, "GET", path).status, status, "{path}");
+    }
+    assert_eq!(server.get("/metrics").status, 200, "the main listener has them too");
+}
+
+#[test]
+fn requests_are_counted_by_route_and_code() {
+    let server = Server::start(fixture::rules());
+    for path in ["/v1/partitions/0", "/v1/partitions/1", "/v1/partitions/9", "/nowhere"] {
+        server.get(path);
+    }
+    let text = server.get("/metrics").body;
+    for (route, code, count) in
+        [("/v1/partitions/{partition}", "200", 2), ("/v1/partitions/{partition}", "404", 1), ("other", "404", 1)]
+    {
+        let line = format!("route=\"{route}\",code=\"{code}\"}} {count}");
+        let has = |name: &str| text.lines().any(|found| found.starts_with(name) && found.ends_with(&line));
+        assert!(has("hotspare_http_requests_total") && has("hotspare_http_request_seconds_count"), "{line}\n{text}");
+    }
 }

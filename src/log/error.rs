@@ -25,6 +25,17 @@ pub enum LogError {
     Fenced,
 }
 
+impl LogError {
+    /// `retriable` or `fatal`: the label `class` of the metric.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "retriable",
+            Self::Configuration(_) | Self::OffsetOutOfRange { .. } | Self::Fenced => "fatal",
+        }
+    }
+}
+
 /// Why a transaction is not committed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {

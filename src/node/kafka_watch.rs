@@ -15,7 +15,11 @@ use crate::{
     config::Config,
     http::Health,
     log::{Log, Topic},
-    topics::{self, Severity},
+    metrics::{
+        Meters,
+        catalogue::{KAFKA_ERRORS, TOPIC_SETTING_WRONG},
+    },
+    topics::{self, Severity, TopicProblem},
 };
 
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -29,10 +33,10 @@ pub(super) struct KafkaWatch {
 }
 
 impl KafkaWatch {
-    pub(super) fn start(log: Arc<dyn Log>, health: Arc<Health>) -> std::io::Result<Arc<Self>> {
+    pub(super) fn start(log: Arc<dyn Log>, health: Arc<Health>, meters: Meters) -> std::io::Result<Arc<Self>> {
         let watch = Arc::new(Self { partitions: AtomicU32::new(0), answered: Mutex::new(Instant::now() - OK_WITHIN) });
         let this = Arc::downgrade(&watch);
-        std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health))?;
+        std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health, &meters))?;
         Ok(watch)
     }
 
@@ -53,7 +57,7 @@ impl KafkaWatch {
     }
 }
 
-fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health) {
+fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health, meters: &Meters) {
     let mut silent = false;
     while let Some(watch) = watch.upgrade() {
         match log.partitions(Topic::Input) {
@@ -66,6 +70,7 @@ fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health) {
                 }
             }
             Err(error) => {
+                meters.count(&KAFKA_ERRORS, &["queries", error.class()]);
                 if !std::mem::replace(&mut silent, true) {
                     tracing::warn!(%error, "kafka does not answer, trying on");
                 }
@@ -80,10 +85,14 @@ fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health) {
 ///
 /// # Errors
 /// A topic has settings with which the result would be wrong; waiting does not help.
-pub(super) async fn usable_topics(config: &Config, health: &Health) -> Result<(), NodeError> {
+pub(super) async fn usable_topics(config: &Config, health: &Health, meters: &Meters) -> Result<(), NodeError> {
     let mut said = String::new();
     loop {
-        let problem = match topics::ensure(config, config.topics.create).await {
+        let ensured = topics::ensure(config, config.topics.create).await;
+        if let Ok(ready) = &ensured {
+            show_topics(config, &ready.problems, meters);
+        }
+        let problem = match ensured {
             Ok(ready) if ready.is_usable() => {
                 health.set_topics(None);
                 for problem in &ready.problems {
@@ -116,13 +125,22 @@ pub(super) async fn usable_topics(config: &Config, health: &Health) -> Result<()
 }
 
 /// Looks at the topics again and again while the node works.
-pub(super) async fn check_topics(config: Arc<Config>, health: Arc<Health>, mut ended: watch::Receiver<bool>) {
+pub(super) async fn check_topics(
+    config: Arc<Config>,
+    health: Arc<Health>,
+    meters: Meters,
+    mut ended: watch::Receiver<bool>,
+) {
     loop {
         tokio::select! {
             _ = ended.wait_for(|set| *set) => return,
             () = tokio::time::sleep(config.topics.check_interval.get()) => {}
         }
-        match topics::ensure(&config, false).await {
+        let ensured = topics::ensure(&config, false).await;
+        if let Ok(ready) = &ensured {
+            show_topics(&config, &ready.problems, &meters);
+        }
+        match ensured {
             Ok(ready) if ready.is_usable() => health.set_topics(None),
             Ok(ready) => {
                 let texts: Vec<_> = ready.problems.iter().map(ToString::to_string).collect();
@@ -132,5 +150,18 @@ pub(super) async fn check_topics(config: Arc<Config>, health: Arc<Health>, mut e
             // Whether Kafka answers is watched elsewhere.
             Err(error) => tracing::debug!(%error, "topics not checked"),
         }
+    }
+}
+
+/// Sets the gauge of each setting that is checked: 1 where it is wrong.
+fn show_topics(config: &Config, problems: &[TopicProblem], meters: &Meters) {
+    for wanted in topics::wanted(config, None) {
+        let settings = wanted.settings.iter().map(|setting| setting.name);
+        for setting in settings.chain(["exists", "partitions", "replication.factor", "message.timestamp.type"]) {
+            meters.set(&TOPIC_SETTING_WRONG, &[&wanted.name, setting], 0.0);
+        }
+    }
+    for problem in problems {
+        meters.set(&TOPIC_SETTING_WRONG, &[&problem.topic, problem.setting], 1.0);
     }
 }

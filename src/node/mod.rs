@@ -52,14 +52,9 @@ pub enum NodeError {
     /// The control plane cannot start.
     #[error(transparent)]
     Cluster(#[from] StartError),
-    /// The HTTP address cannot be used.
-    #[error("http.listen \"{address}\": {error}. Repair: end the process that uses it, or set another address")]
-    Http {
-        /// The address.
-        address: String,
-        /// Why not.
-        error: std::io::Error,
-    },
+    /// An HTTP address cannot be used.
+    #[error(transparent)]
+    Http(#[from] http::BindError),
     /// The system refuses a signal handler or a thread.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -71,6 +66,7 @@ struct Reporter {
     watch: Arc<KafkaWatch>,
     health: Arc<Health>,
     semantics_hash: u64,
+    config_hash: u64,
 }
 
 impl Replicas for Reporter {
@@ -82,6 +78,7 @@ impl Replicas for Reporter {
             replicas: self.statuses.reports(),
             stopping: self.health.is_stopping(),
             semantics_hash: self.semantics_hash,
+            config_hash: self.config_hash,
         }
     }
 }
@@ -101,16 +98,16 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
     let asked_to_stop = async move {
         tokio::select! { _ = term.recv() => {}, _ = interrupt.recv() => {} }
     };
-    let http_error = |error| NodeError::Http { address: config.http.listen.clone(), error };
-    let listener = http::bind(&config.http.listen).await.map_err(http_error)?;
+    let listeners = http::bind(&config.http).await?;
     let log: Arc<dyn Log> = Arc::new(KafkaLog::new(KafkaOptions::from_config(&config))?);
     let (statuses, health) = (Statuses::default(), Arc::new(Health::default()));
-    let watch = KafkaWatch::start(Arc::clone(&log), Arc::clone(&health))?;
+    let watch = KafkaWatch::start(Arc::clone(&log), Arc::clone(&health), statuses.meters().clone())?;
     let reporter = Reporter {
         statuses: statuses.clone(),
         watch: Arc::clone(&watch),
         health: Arc::clone(&health),
         semantics_hash: config.semantics().hash(),
+        config_hash: config.cluster_wide_hash(),
     };
     let cluster = Cluster::start(options::cluster(&config), Arc::new(reporter)).await?;
     let app = App {
@@ -125,7 +122,7 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
         endpoint => Some(traces::Traces::new(endpoint, &config.cluster.name, &config.node.slot)?),
     };
     let traces = traces.map(|traces| tokio::spawn(traces.run(cluster.clone(), http_ended.clone())));
-    let server = tokio::spawn(http::run(listener, app, until(http_ended.clone())));
+    let server = tokio::spawn(http::run(listeners, app, until(http_ended.clone())));
     tokio::spawn(beat(Arc::clone(&health), http_ended));
     health.set_started();
     tracing::info!(slot = config.node.slot, version = env!("CARGO_PKG_VERSION"), "node started");
@@ -164,10 +161,11 @@ async fn work(
     if config.node.replicas {
         health.set_topics(Some("the topics were not looked at yet".to_owned()));
         tokio::select! {
-            usable = kafka_watch::usable_topics(config, health) => usable?,
+            usable = kafka_watch::usable_topics(config, health, parts.statuses.meters()) => usable?,
             () = &mut asked_to_stop => return Ok(()),
         }
-        tokio::spawn(kafka_watch::check_topics(Arc::clone(config), Arc::clone(health), work_ended.clone()));
+        let meters = parts.statuses.meters().clone();
+        tokio::spawn(kafka_watch::check_topics(Arc::clone(config), Arc::clone(health), meters, work_ended.clone()));
         let running = Supervisor::new(parts)?;
         supervisor = Some(tokio::spawn(running.run(until(work_ended))));
     }

@@ -66,6 +66,7 @@ pub(super) fn active(config: &Config) -> ActiveRules {
         commit_entries_max: usize::try_from(config.active.commit_entries_max).unwrap_or(usize::MAX),
         commit_bytes_max: usize::try_from(config.active.commit_bytes_max.get()).unwrap_or(usize::MAX),
         promote_timeout: config.failover.promote_timeout.get(),
+        transaction_timeout: config.active.transaction_timeout.get(),
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
     log::{Log, LogError},
+    metrics::catalogue::FENCED,
     partition::{
         active::{ActiveRules, Begun, End, Tenure},
         control::Control,
@@ -312,7 +313,9 @@ impl Supervisor {
         };
         match end {
             End::Stopped => {}
-            End::Fenced(reason) => {
+            End::Fenced { reason, timed_out } => {
+                let cause = fence_cause(cluster, partition, epoch, timed_out);
+                self.parts.statuses.meters().count(&FENCED, &[&partition.to_string(), cause]);
                 tracing::warn!(event_id = %EventId(partition, epoch), %partition, %epoch, reason, "fenced");
                 held.renew_at = Some(Instant::now() + RENEW_AFTER);
                 cluster.report_fenced(partition, epoch);
@@ -354,6 +357,17 @@ impl Supervisor {
             self.warm = wanted;
             self.warmed_at = Instant::now();
         }
+    }
+}
+
+/// Why a tenure was fenced, as far as this node knows.
+fn fence_cause(cluster: &Cluster, partition: PartitionId, epoch: Epoch, timed_out: bool) -> &'static str {
+    let is_superseded =
+        cluster.assignments().borrow().by_partition.get(&partition).is_some_and(|now| now.epoch > epoch);
+    match (is_superseded, timed_out) {
+        (true, _) => "superseded",
+        (false, true) => "transaction_timeout",
+        (false, false) => "unknown",
     }
 }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     log::{CommitError, Event, Fenced, Log, LogError, Reader, Topic, Writer},
+    metrics::catalogue::{COMMIT_ENTRIES, COMMIT_SECONDS, COMMITS, END_TO_END, KAFKA_ERRORS},
     reading::InputRecord,
 };
 
@@ -38,6 +39,8 @@ pub struct ActiveRules {
     pub commit_bytes_max: usize,
     /// Longest time of a promotion.
     pub promote_timeout: Duration,
+    /// After so long the broker ends a transaction that nobody ends.
+    pub transaction_timeout: Duration,
 }
 
 /// The first commit of a tenure.
@@ -57,7 +60,12 @@ pub enum End {
     /// Somebody asked for it.
     Stopped,
     /// The broker refused the writer, or the writer broke; that does not prove that there is a successor.
-    Fenced(String),
+    Fenced {
+        /// What the client says.
+        reason: String,
+        /// Whether the transaction had been open for longer than the broker allows.
+        timed_out: bool,
+    },
     /// The changelog holds this epoch, at or above the one ordered.
     Overtaken(Epoch),
     /// It did not begin.
@@ -95,6 +103,8 @@ struct Running {
     committed_at: Instant,
     noted_at: Instant,
     quiet: Quiet,
+    /// Timestamp of the oldest record since the last commit.
+    oldest_ms: Option<i64>,
 }
 
 enum Read {
@@ -196,6 +206,7 @@ impl Tenure {
             committed_at: Instant::now(),
             noted_at: Instant::now(),
             quiet: Quiet::new(log_time_ms, Instant::now()),
+            oldest_ms: None,
             tenure: self,
         };
         Ok((running, promoted))
@@ -209,6 +220,7 @@ impl Tenure {
                 Ok(done) => return Ok(done),
                 Err(_) if self.control.ending() => return Err(End::Stopped),
                 Err(LogError::Unavailable(error)) if begin.elapsed() < self.rules.promote_timeout => {
+                    self.statuses.meters().count(&KAFKA_ERRORS, &["writer", "retriable"]);
                     // It is tried many times a second.
                     if said != error {
                         tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
@@ -341,7 +353,7 @@ impl Running {
         let (replica, next_input) = (&mut self.owned.0, &mut self.next_input);
         let (statuses, partition) = (&self.tenure.statuses, self.tenure.partition);
         let (batch_begin, acts_max) = (self.batch_begin, self.tenure.rules.commit_entries_max);
-        let quiet = &mut self.quiet;
+        let (quiet, oldest_ms) = (&mut self.quiet, &mut self.oldest_ms);
         let mut outcome = Read::More;
         self.input.poll(wait, &mut |event| {
             if !matches!(outcome, Read::More) {
@@ -354,6 +366,7 @@ impl Running {
                 }
                 Event::Record(_, record) => {
                     quiet.has_unread();
+                    *oldest_ms = Some(oldest_ms.map_or(record.timestamp_ms, |oldest| oldest.min(record.timestamp_ms)));
                     let next = Offset(record.offset.0 + 1);
                     let record = InputRecord {
                         offset: record.offset,
@@ -379,7 +392,10 @@ impl Running {
                          on without the lost records, start under a new cluster name"
                     ));
                 }
-                Event::Error(_, error) => statuses.update(partition, |status| status.problem = Some(error.to_string())),
+                Event::Error(_, error) => {
+                    statuses.meters().count(&KAFKA_ERRORS, &["input", error.class()]);
+                    statuses.update(partition, |status| status.problem = Some(error.to_string()));
+                }
             }
         });
         self.tenure.statuses.update(partition, |status| status.turned_at = Instant::now());
@@ -404,6 +420,8 @@ impl Running {
 
     fn commit(&mut self) -> Result<(), End> {
         let (epoch, next_input) = (self.tenure.epoch, self.next_input);
+        let meters = self.tenure.statuses.meters().clone();
+        let entries = self.replica().pending().entries;
         let mut transaction = self.replica().transaction(epoch, next_input);
         self.committed_at = Instant::now();
         let committed = loop {
@@ -414,6 +432,8 @@ impl Running {
                 }
                 Err(error @ (CommitError::TooLarge { .. } | CommitError::Aborted(_))) => {
                     tracing::warn!(partition = %self.tenure.partition, %error, "transaction not committed, trying again");
+                    meters.count(&COMMITS, &["aborted"]);
+                    meters.count(&KAFKA_ERRORS, &["writer", "abort"]);
                     self.tenure
                         .statuses
                         .update(self.tenure.partition, |status| status.problem = Some(error.to_string()));
@@ -423,10 +443,20 @@ impl Running {
                     std::thread::sleep(RETRY_AFTER);
                 }
                 Err(error @ (CommitError::Fenced(_) | CommitError::Fatal(_))) => {
-                    return Err(End::Fenced(error.to_string()));
+                    meters.count(&COMMITS, &["fenced"]);
+                    meters.count(&KAFKA_ERRORS, &["writer", "fatal"]);
+                    let timed_out = self.committed_at.elapsed() >= self.tenure.rules.transaction_timeout;
+                    return Err(End::Fenced { reason: error.to_string(), timed_out });
                 }
             }
         };
+        meters.count(&COMMITS, &["committed"]);
+        meters.time(&COMMIT_SECONDS, &[], self.committed_at.elapsed());
+        meters.observe(&COMMIT_ENTRIES, &[], f64::from(u32::try_from(entries).unwrap_or(u32::MAX)));
+        if let Some(oldest_ms) = self.oldest_ms.take() {
+            let age_ms = u64::try_from(wall_clock_ms().saturating_sub(oldest_ms)).unwrap_or(0);
+            meters.time(&END_TO_END, &[], Duration::from_millis(age_ms));
+        }
         self.after_commit(&transaction, committed);
         Ok(())
     }
@@ -464,7 +494,7 @@ impl Running {
 
     fn hand_back(mut self, end: &End) {
         self.replica().stand_by();
-        let role = if matches!(end, End::Fenced(_)) { Role::Fenced } else { Role::Restoring };
+        let role = if matches!(end, End::Fenced { .. }) { Role::Fenced } else { Role::Restoring };
         self.tenure.statuses.update(self.tenure.partition, |status| status.role = role);
         let standbys = self.tenure.standbys.clone();
         // The writer first: while it lives, a transaction of it may still be open.

@@ -47,6 +47,14 @@ pub struct Checks {
     pub different: u64,
 }
 
+impl Checks {
+    /// Adds others.
+    pub fn add(&mut self, others: Checks) {
+        self.equal += others.equal;
+        self.different += others.different;
+    }
+}
+
 /// A commit at which the digests differ. Before the end of the log that proves nothing, for compaction may have removed
 /// entries that a later one replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

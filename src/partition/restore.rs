@@ -1,7 +1,10 @@
 //! Getting a replica's state back: the newest checkpoint that verifies and fits, else the one before, else the changelog
 //! from its beginning. The log is asked first, so that a checkpoint of another log is refused.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hotspare_cluster::{Offset, PartitionId, Role};
 
@@ -13,6 +16,7 @@ use super::{
 use crate::{
     checkpoint::{Directory, Expect, Loaded},
     log::{Log, LogError, Topic},
+    metrics::catalogue::{CHECKPOINT_FAILURES, CHECKPOINTS_DISCARDED, KAFKA_ERRORS},
     semantics::Semantics,
     store::Store,
 };
@@ -46,19 +50,23 @@ pub struct Restore {
 impl Restore {
     /// Restores a replica, and tries again until it succeeds or nobody wants it any more.
     pub fn run(&self, partition: PartitionId, wanted: impl Fn() -> bool) -> Option<(Replica, Checkpoints)> {
-        let mut said = false;
+        let (mut said, begin) = (false, Instant::now());
         while wanted() {
             match self.once(partition) {
-                Ok(mut restored) => {
+                Ok((mut restored, source)) => {
                     restored.0.tell_devices(self.statuses.devices().clone());
                     self.statuses.update(partition, |status| {
                         status.problem = None;
                         status.role = Role::Restoring;
+                        status.restoring = Some((begin, source));
                         status.observe(&restored.0);
                     });
                     return Some(restored);
                 }
                 Err(error) => {
+                    if matches!(error, RestoreError::Log(_)) {
+                        self.statuses.meters().count(&KAFKA_ERRORS, &["queries", "retriable"]);
+                    }
                     if !std::mem::replace(&mut said, true) {
                         tracing::warn!(%partition, %error, "cannot restore yet, trying again");
                     }
@@ -81,7 +89,7 @@ impl Restore {
         }
     }
 
-    fn once(&self, partition: PartitionId) -> Result<(Replica, Checkpoints), RestoreError> {
+    fn once(&self, partition: PartitionId) -> Result<((Replica, Checkpoints), &'static str), RestoreError> {
         let identity = self.log.identity()?;
         let (log_start, log_end) = self.log.bounds(Topic::Changelog, partition)?;
         let checkpoints = Checkpoints::open(&self.rules, identity, &self.semantics, partition, &self.statuses)?;
@@ -98,17 +106,19 @@ impl Restore {
         };
         let (loaded, refused) = checkpoints.directory().newest_valid(&expect).unwrap_or_else(|error| {
             tracing::error!(%partition, %error, "folder of the checkpoints cannot be read");
+            self.statuses.meters().count(&CHECKPOINT_FAILURES, &["load"]);
             (None, Vec::new())
         });
         for refusal in refused {
+            self.statuses.meters().count(&CHECKPOINTS_DISCARDED, &[refusal.reason.label()]);
             tracing::warn!(%partition, path = %refusal.path.display(), reason = %refusal.reason, "checkpoint refused");
         }
         if let Some(replica) = loaded.and_then(|loaded| self.load(partition, loaded)) {
             checkpoints.loaded(replica.next());
-            return Ok((replica, checkpoints));
+            return Ok(((replica, checkpoints), "checkpoint"));
         }
         tracing::info!(%partition, from = %log_start, to = %log_end, "restoring from the changelog");
-        Ok((Replica::empty(&self.semantics, partition, log_start), checkpoints))
+        Ok(((Replica::empty(&self.semantics, partition, log_start), checkpoints), "changelog"))
     }
 
     fn load(&self, partition: PartitionId, mut loaded: Loaded) -> Option<Replica> {
@@ -126,6 +136,7 @@ impl Restore {
             (store.digest() != loaded.header.digest).then(|| "its entries do not give the digest it names".to_owned())
         });
         if let Some(reason) = failed {
+            self.statuses.meters().count(&CHECKPOINTS_DISCARDED, &["checksum"]);
             tracing::warn!(%partition, path = %loaded.path.display(), reason, "checkpoint refused");
             return None;
         }

@@ -15,6 +15,7 @@ use super::{machine::Replica, status::Statuses};
 use crate::{
     checkpoint::{CheckpointError, Directory, Header, Settings, Snapshot},
     log::LogIdentity,
+    metrics::catalogue::{CHECKPOINT_FAILURES, CHECKPOINT_SECONDS},
     semantics::Semantics,
 };
 
@@ -129,17 +130,21 @@ impl Checkpoints {
         };
         let this = self.clone();
         std::thread::spawn(move || {
+            let (meters, begin) = (this.statuses.meters(), Instant::now());
             match this.directory.write_snapshot(&header, snapshot) {
                 Ok(written) => {
                     tracing::debug!(partition = %this.partition, offset = %header.changelog_offset, bytes = written.bytes,
                         "checkpoint written");
+                    meters.time(&CHECKPOINT_SECONDS, &[], begin.elapsed());
                     this.statuses.update(this.partition, |status| {
                         status.checkpoint_at = Some(Instant::now());
+                        status.checkpoint_bytes = Some(written.bytes);
                         status.checkpoint_problem = None;
                     });
                 }
                 Err(error) => {
                     tracing::error!(partition = %this.partition, %error, "checkpoint not written");
+                    meters.count(&CHECKPOINT_FAILURES, &[error.stage()]);
                     this.statuses.update(this.partition, |status| status.checkpoint_problem = Some(error.to_string()));
                 }
             }

@@ -19,6 +19,7 @@ use super::{
     status::Statuses,
 };
 use crate::log::{Event, Log, LogError, Reader, Topic};
+use crate::metrics::catalogue::{KAFKA_ERRORS, RESTORE_SECONDS};
 
 /// Between commands a standby waits so long for records.
 const POLL: Duration = Duration::from_millis(5);
@@ -252,6 +253,9 @@ impl Worker {
                 Event::End(_, end) => match judge(replica.reached_end(end), replica) {
                     Ok((role, problem)) => statuses.update(partition, |status| {
                         status.role = role;
+                        if let Some((begin, source)) = status.restoring.take() {
+                            statuses.meters().time(&RESTORE_SECONDS, &[source], begin.elapsed());
+                        }
                         status.lso = end;
                         status.level_at = Some(Instant::now());
                         status.problem = problem;
@@ -261,7 +265,10 @@ impl Worker {
                 Event::Error(_, error @ LogError::OffsetOutOfRange { .. }) => {
                     troubles.push((partition, Trouble::Gone(error)));
                 }
-                Event::Error(_, error) => statuses.update(partition, |status| status.problem = Some(error.to_string())),
+                Event::Error(_, error) => {
+                    statuses.meters().count(&KAFKA_ERRORS, &["standby", error.class()]);
+                    statuses.update(partition, |status| status.problem = Some(error.to_string()));
+                }
             }
         });
         touched.sort_unstable();

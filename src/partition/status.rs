@@ -10,7 +10,7 @@ use hotspare_cluster::{Epoch, Offset, PartitionId, ReplicaReport, Role};
 
 use super::devices::Devices;
 use super::machine::{Checks, Replica};
-use crate::changelog::Progress;
+use crate::{changelog::Progress, metrics::Meters};
 
 /// One replica, as its thread last told.
 #[derive(Debug, Clone)]
@@ -45,6 +45,10 @@ pub struct ReplicaStatus {
     pub turned_at: Instant,
     /// When the last checkpoint was written.
     pub checkpoint_at: Option<Instant>,
+    /// Size of that checkpoint.
+    pub checkpoint_bytes: Option<u64>,
+    /// While it restores: since when, and from what.
+    pub restoring: Option<(Instant, &'static str)>,
     /// Why the last checkpoint was not written, if so.
     pub checkpoint_problem: Option<String>,
     /// Why it does not go on, if so, for the operator.
@@ -69,6 +73,8 @@ impl ReplicaStatus {
             unreadable_records: 0,
             turned_at: Instant::now(),
             checkpoint_at: None,
+            checkpoint_bytes: None,
+            restoring: None,
             checkpoint_problem: None,
             problem: None,
         }
@@ -121,20 +127,36 @@ impl ReplicaStatus {
 
 /// The status of all replicas of a node; a cheap handle.
 #[derive(Debug, Clone, Default)]
-pub struct Statuses {
-    replicas: Arc<Mutex<BTreeMap<PartitionId, ReplicaStatus>>>,
+pub struct Statuses(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    replicas: Mutex<BTreeMap<PartitionId, ReplicaStatus>>,
+    /// Comparisons of digests by replicas that are gone, for a counter must not forget what it has counted.
+    checks_before: Mutex<BTreeMap<PartitionId, Checks>>,
     devices: Devices,
+    meters: Meters,
 }
 
 impl Statuses {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PartitionId, ReplicaStatus>> {
-        self.replicas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The devices of the replicas.
     #[must_use]
     pub fn devices(&self) -> &Devices {
-        &self.devices
+        &self.0.devices
+    }
+
+    /// What threads count for metrics.
+    #[must_use]
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
+    }
+
+    fn checks_before(&self) -> MutexGuard<'_, BTreeMap<PartitionId, Checks>> {
+        self.0.checks_before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the status of a replica, which is made if it is new.
@@ -144,18 +166,44 @@ impl Statuses {
 
     /// The replica is gone.
     pub fn remove(&self, partition: PartitionId) {
-        self.lock().remove(&partition);
+        if let Some(gone) = self.lock().remove(&partition) {
+            self.checks_before().entry(partition).or_default().add(gone.checks);
+        }
     }
 
     /// A copy of all.
     #[must_use]
     pub fn all(&self) -> BTreeMap<PartitionId, ReplicaStatus> {
-        self.lock().clone()
+        let mut all = self.lock().clone();
+        for (partition, checks) in &*self.checks_before() {
+            if let Some(status) = all.get_mut(partition) {
+                status.checks.add(*checks);
+            }
+        }
+        all
     }
 
     /// The short reports for the heartbeat.
     #[must_use]
     pub fn reports(&self) -> Vec<ReplicaReport> {
         self.lock().iter().map(|(partition, status)| status.report(*partition)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_of_a_replica_that_is_built_anew_go_on_counting() {
+        let (statuses, partition) = (Statuses::default(), PartitionId(3));
+        let note = |equal, different| {
+            statuses.update(partition, |status| status.checks = Checks { equal, different });
+            statuses.all()[&partition].checks
+        };
+        assert_eq!(note(5, 1), Checks { equal: 5, different: 1 });
+        statuses.remove(partition);
+        assert_eq!(note(0, 0), Checks { equal: 5, different: 1 });
+        assert_eq!(note(2, 0), Checks { equal: 7, different: 1 });
     }
 }

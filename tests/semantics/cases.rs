@@ -40,13 +40,25 @@ fn all() -> Vec<(String, String)> {
     cases
 }
 
+fn lines_of(case: &Case<'_>) -> String {
+    case.records.iter().map(|record| format!("{}\n", record.get().replace('\n', " "))).collect()
+}
+
+/// Name, configuration and records of each.
+pub fn inputs() -> Vec<(String, String, String)> {
+    let inputs = all().into_iter().map(|(name, text)| {
+        let case: Case<'_> = serde_json::from_str(&text).expect("a case");
+        (name, case.config.clone(), lines_of(&case))
+    });
+    inputs.collect()
+}
+
 #[test]
 fn every_case_gives_the_bytes_of_the_page() {
     let mut checked = 0;
     for (name, text) in all() {
         let case: Case<'_> = serde_json::from_str(&text).expect("a case");
-        let records: String =
-            case.records.iter().map(|record| format!("{}\n", record.get().replace('\n', " "))).collect();
+        let records = lines_of(&case);
         let expected = &case.expect;
         let lines = |kind: &str, items: &[&RawValue]| -> String {
             items.iter().map(|item| format!("{{\"{kind}\":{}}}\n", item.get())).collect()

@@ -67,7 +67,7 @@ pub(crate) fn count_blocked(node: &Node, gone: &Slot) {
 
 /// Counts how long a commit took.
 pub(crate) fn count_commit(node: &Node, took: Duration) {
-    node.meters().raft_commit.observe(SHORT_BOUNDS_S, took);
+    node.meters().raft_commit.observe(SHORT_BOUNDS_S, took.as_secs_f64());
 }
 
 #[cfg(test)]

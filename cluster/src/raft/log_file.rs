@@ -75,7 +75,7 @@ impl Fsyncs {
     fn took(&self, time: Duration) -> u64 {
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.us_max.fetch_max(us, Ordering::Relaxed);
-        self.times.lock().unwrap_or_else(PoisonError::into_inner).observe(SHORT_BOUNDS_S, time);
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).observe(SHORT_BOUNDS_S, time.as_secs_f64());
         us
     }
 }

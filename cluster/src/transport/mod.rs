@@ -145,7 +145,7 @@ impl Links {
         let begin = Instant::now();
         let answer = link.ask(build, within).await?;
         let mut round_trips = self.round_trips.lock().unwrap_or_else(PoisonError::into_inner);
-        round_trips.entry(link.slot.0.clone()).or_default().observe(SHORT_BOUNDS_S, begin.elapsed());
+        round_trips.entry(link.slot.0.clone()).or_default().observe(SHORT_BOUNDS_S, begin.elapsed().as_secs_f64());
         Ok(answer)
     }
 

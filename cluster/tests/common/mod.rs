@@ -103,6 +103,7 @@ impl Node {
             partitions_of_input: Some(partitions),
             kafka_ok: true,
             semantics_hash: 7,
+            config_hash: 0,
             ..NodeReport::default()
         };
         let cluster = Cluster::start(options, replicas.clone()).await?;

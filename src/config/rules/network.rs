@@ -68,10 +68,25 @@ pub(super) fn access(sections: &Sections, broken: &mut Broken) {
             );
         }
     }
-    for files in [
-        vec![("tls.http_cert", &tls.http_cert), ("tls.http_key", &tls.http_key)],
-        vec![("tls.peer_cert", &tls.peer_cert), ("tls.peer_key", &tls.peer_key), ("tls.peer_ca", &tls.peer_ca)],
+    for (key, path) in [
+        ("tls.http_cert", &tls.http_cert),
+        ("tls.http_key", &tls.http_key),
+        ("tls.http_client_ca", &tls.http_client_ca),
     ] {
+        if is_set(path) {
+            broken.add(
+                key,
+                format!(
+                    "it is \"{}\", but this version serves HTTP without TLS; leave it out and listen on a loopback address, \
+                     or behind a proxy that does TLS",
+                    path.display()
+                ),
+            );
+        }
+    }
+    for files in
+        [vec![("tls.peer_cert", &tls.peer_cert), ("tls.peer_key", &tls.peer_key), ("tls.peer_ca", &tls.peer_ca)]]
+    {
         let Some((given, _)) = files.iter().find(|(_, path)| is_set(path)) else {
             continue;
         };

@@ -115,5 +115,17 @@ fn topics_and_counts_are_checked() {
         "[auth]\nread = \"token\"\n",
         "auth.read: it is token, but auth.tokens_file is empty, so nobody could; name a file, or set open",
     );
-    refused("[tls]\nhttp_key = \"/k\"\n", "tls.http_cert: it is empty, but tls.http_key is set; set both or neither");
+    refused(
+        "[tls]\npeer_key = \"/k\"\npeer_ca = \"/a\"\n",
+        "tls.peer_cert: it is empty, but tls.peer_key is set; set both or neither",
+    );
+    for key in ["http_cert", "http_key", "http_client_ca"] {
+        refused(
+            &format!("[tls]\n{key} = \"/f\"\n"),
+            &format!(
+                "tls.{key}: it is \"/f\", but this version serves HTTP without TLS; leave it out and listen on a loopback \
+                 address, or behind a proxy that does TLS"
+            ),
+        );
+    }
 }

@@ -1,176 +1,153 @@
 //! Metrics of the control plane: Raft, the planner's view, the replicated history.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use hotspare_cluster::{EventKind, EventResult, HistoryEvent, Liveness, Phases, Reason, View};
+use hotspare_cluster::{Histogram, Liveness, View};
 
-use super::family::{Counts, Page};
+use super::{
+    Facts, count,
+    family::{Page, combinations},
+    flag, number, seconds,
+};
 use crate::http::document::PartitionState;
-use crate::http::status::{has_quorum, partition_state};
-
-const DURATION_BOUNDS: &[f64] = &[0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.4, 0.6, 1.0, 2.5, 5.0, 10.0, 30.0];
-const PHASE_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.6, 1.0, 5.0];
-const PHASES: [&str; 7] = ["detect", "held", "elect", "decide", "fence", "catch_up", "first_output"];
-const RESULTS: [&str; 3] = ["success", "failed", "superseded"];
-const FAILOVER_REASONS: [Reason; 7] = [
-    Reason::ProcessDead,
-    Reason::Silent,
-    Reason::Stuck,
-    Reason::Stalled,
-    Reason::Operator,
-    Reason::PromotionFailed,
-    Reason::EpochJump,
-];
-const SWITCHOVER_REASONS: [Reason; 4] = [Reason::Operator, Reason::Drain, Reason::Shutdown, Reason::Rebalance];
+use crate::http::status::has_quorum;
+use crate::metrics::{
+    Metric,
+    catalogue::{self as all, FAILOVER_REASONS, SWITCHOVER_REASONS},
+};
 
 /// Kind and reason of every event that there can be, so that each series is there before the first one.
-fn kinds_and_reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let failovers = FAILOVER_REASONS.map(|reason| ("failover", reason_name(reason)));
-    let switchovers = SWITCHOVER_REASONS.map(|reason| ("switchover", reason_name(reason)));
-    failovers.into_iter().chain(switchovers)
+fn kinds_and_reasons() -> impl Iterator<Item = [&'static str; 2]> {
+    let failovers = FAILOVER_REASONS.map(|reason| ["failover", reason]);
+    failovers.into_iter().chain(SWITCHOVER_REASONS.map(|reason| ["switchover", reason]))
 }
 
-fn kind_name(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::Initial => "initial",
-        EventKind::Failover => "failover",
-        EventKind::Switchover => "switchover",
-    }
-}
-
-fn reason_name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Initial => "initial",
-        Reason::ProcessDead => "process_dead",
-        Reason::Silent => "silent",
-        Reason::Stuck => "stuck",
-        Reason::Stalled => "stalled",
-        Reason::Operator => "operator",
-        Reason::Drain => "drain",
-        Reason::Shutdown => "shutdown",
-        Reason::Rebalance => "rebalance",
-        Reason::PromotionFailed => "promotion_failed",
-        Reason::EpochJump => "epoch_jump",
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "Prometheus knows only doubles")]
-fn number(value: u64) -> f64 {
-    value as f64
-}
-
-fn flag(value: bool) -> f64 {
-    f64::from(u8::from(value))
-}
-
-/// What this node knows of Raft.
-pub(super) fn raft(page: &mut Page, view: &View) {
-    page.gauge("raft_is_leader", "Whether this node is the Raft leader.", |s| s.add(&[], flag(view.is_leader)));
-    page.gauge("raft_has_leader", "Whether this node knows a Raft leader.", |s| {
-        s.add(&[], flag(view.leader.is_some()))
-    });
-    page.gauge("raft_term", "Raft term.", |s| s.add(&[], number(view.term)));
-    let voters = u64::try_from(view.voters.len()).unwrap_or(u64::MAX);
-    page.gauge("raft_voters", "Voters.", |s| s.add(&[], number(voters)));
-    let index = |page: &mut Page, name, help, index: Option<u64>| {
-        page.gauge(name, help, |s| {
-            if let Some(index) = index {
-                s.add(&[], number(index));
+/// What this node knows of Raft and its peers.
+pub(super) fn raft(page: &mut Page, facts: &Facts<'_>) {
+    let (view, meters) = (facts.view, &facts.view.meters);
+    page.one(&all::RAFT_IS_LEADER, Some(flag(view.is_leader)));
+    page.one(&all::RAFT_HAS_LEADER, Some(flag(has_quorum(view))));
+    page.one(&all::RAFT_TERM, Some(number(view.term)));
+    page.one(&all::RAFT_VOTERS, Some(count(view.voters.len())));
+    page.one(&all::RAFT_APPLIED_INDEX, view.applied_index.map(number));
+    page.one(&all::RAFT_COMMITTED_INDEX, view.committed_index.map(number));
+    page.one(&all::RAFT_QUORUM_ACK, view.quorum_age_ms.map(|age| facts.timestamp(Duration::from_millis(age))));
+    page.one(&all::RAFT_LEADER_CHANGES, Some(number(meters.leader_changes)));
+    page.one(&all::FAILOVERS_BLOCKED_NO_QUORUM, Some(number(meters.blocked_no_quorum)));
+    counted(page, &all::RAFT_ELECTIONS, &meters.elections);
+    counted(page, &all::SUSPICIONS, &view.suspicions);
+    counted(page, &all::PEER_REJECTED, &view.refused_connections);
+    page.histograms(&all::RAFT_FSYNC, [(Vec::new(), &meters.raft_fsync)].into_iter());
+    page.histograms(&all::RAFT_COMMIT, [(Vec::new(), &meters.raft_commit)].into_iter());
+    page.histograms(&all::PEER_RTT, meters.peer_rtt.iter().map(|(peer, times)| (vec![peer.clone()], times)));
+    page.fill(&all::PEER_LAST_HEARD, |series| {
+        for node in view.nodes.iter().filter(|node| node.node_id != view.node_id) {
+            if let Some(age) = node.last_heard_ms {
+                series.add(&[&node.slot.0], facts.timestamp(Duration::from_millis(age)));
             }
-        });
-    };
-    index(page, "raft_applied_index", "Newest log entry applied here.", view.applied_index);
-    index(page, "raft_committed_index", "Newest log entry known to be committed.", view.committed_index);
+        }
+    });
+}
+
+/// Counters whose keys are the labels' values, with slashes between.
+fn counted(page: &mut Page, metric: &Metric, counts: &BTreeMap<String, u64>) {
+    page.fill(metric, |series| {
+        series.begin();
+        for (key, count) in counts {
+            series.add(&key.split('/').collect::<Vec<_>>(), number(*count));
+        }
+    });
 }
 
 /// Nodes and partitions, exported by the Raft leader alone while a quorum answers it.
-pub(super) fn planner(page: &mut Page, view: &View) {
+pub(super) fn planner(page: &mut Page, facts: &Facts<'_>) {
+    let (view, status) = (facts.view, facts.status);
     if !view.is_leader || !has_quorum(view) {
         return;
     }
-    let mut nodes = BTreeMap::from(["live", "suspect", "dead", "draining", "removed"].map(|state| (state, 0)));
-    for node in &view.nodes {
-        let state = match node.state {
-            Liveness::Live if node.draining => "draining",
-            Liveness::Live => "live",
-            Liveness::Suspect => "suspect",
-            // One that never came must raise the same alert as one that is gone.
-            Liveness::Dead | Liveness::Stopped | Liveness::Unknown => "dead",
-        };
-        *nodes.entry(state).or_default() += 1;
-    }
-    nodes.insert("removed", u64::try_from(view.tombstones.len()).unwrap_or(u64::MAX));
-    page.gauge("nodes", "Nodes by state, as the Raft leader sees them.", |series| {
-        nodes.iter().for_each(|(state, count)| series.add(&[("state", state)], number(*count)));
+    page.fill(&all::NODES, |series| {
+        series.begin();
+        for node in &view.nodes {
+            let state = match node.state {
+                Liveness::Live if node.draining => "draining",
+                Liveness::Live => "live",
+                Liveness::Suspect => "suspect",
+                // One that never came must raise the same alert as one that is gone.
+                Liveness::Dead | Liveness::Stopped | Liveness::Unknown => "dead",
+            };
+            series.add(&[state], 1.0);
+        }
+        series.add(&["removed"], count(view.tombstones.len()));
     });
-    let mut partitions = BTreeMap::from(["active", "promoting", "no_active"].map(|state| (state, 0)));
-    for partition in &view.partitions {
-        let state = match partition_state(partition, view) {
-            PartitionState::Active => "active",
-            PartitionState::Promoting => "promoting",
-            PartitionState::NoActive | PartitionState::Unknown => "no_active",
-        };
-        *partitions.entry(state).or_default() += 1;
-    }
-    page.gauge("partitions", "Partitions by state, as the Raft leader sees them.", |series| {
-        partitions.iter().for_each(|(state, count)| series.add(&[("state", state)], number(*count)));
+    page.fill(&all::PARTITIONS, |series| {
+        series.begin();
+        for partition in &status.partitions {
+            let state = match partition.state {
+                PartitionState::Active => "active",
+                PartitionState::Promoting => "promoting",
+                PartitionState::NoActive | PartitionState::Unknown => "no_active",
+            };
+            series.add(&[state], 1.0);
+        }
     });
+    page.fill(&all::PROMOTABLE_STANDBYS, |series| {
+        for partition in &status.partitions {
+            series.add(&[&partition.partition.to_string()], f64::from(partition.promotable));
+        }
+    });
+    let too_few = status.partitions.iter().filter(|partition| partition.promotable < facts.settings.standbys).count();
+    page.one(&all::UNDER_REPLICATED, Some(count(too_few)));
+    page.one(&all::FAILURE_TOLERANCE, status.tolerance.map(f64::from));
 }
 
 /// What follows from the replicated history; every node that knows it exports the same.
-pub(super) fn history(page: &mut Page, view: &View, events: &[HistoryEvent]) {
-    page.counter("failovers_total", "Failovers and switchovers that have ended, by how.", |series| {
-        for (kind, reason) in kinds_and_reasons() {
-            for result in RESULTS {
-                series.add(&[("kind", kind), ("reason", reason), ("result", result)], 0.0);
+pub(super) fn history(page: &mut Page, view: &View) {
+    let totals = &view.totals;
+    page.fill(&all::FAILOVERS, |series| {
+        for [kind, reason] in kinds_and_reasons() {
+            for result in ["success", "failed", "superseded"] {
+                series.add(&[kind, reason, result], 0.0);
             }
         }
         for (key, count) in &view.events_total {
-            let parts: Vec<&str> = key.split('/').collect();
-            if let [kind @ ("failover" | "switchover"), reason, result] = parts[..] {
-                series.add(&[("kind", kind), ("reason", reason), ("result", result)], number(*count));
+            if let [kind @ ("failover" | "switchover"), reason, result] = key.split('/').collect::<Vec<_>>()[..] {
+                series.add(&[kind, reason, result], number(*count));
             }
         }
     });
-    page.counter("false_failovers_total", "Failovers after which the deposed process was heard again.", |series| {
-        FAILOVER_REASONS.iter().for_each(|reason| series.add(&[("reason", reason_name(*reason))], 0.0));
-        let false_ones = events.iter().filter(|event| event.false_positive);
-        false_ones.for_each(|event| series.add(&[("reason", reason_name(event.reason))], 1.0));
+    counted(page, &all::FALSE_FAILOVERS, &totals.false_failovers);
+    counted(page, &all::FAILOVERS_WITHHELD, &totals.withheld);
+    let pairs = kinds_and_reasons().map(|pair| pair.to_vec());
+    histograms(page, &all::FAILOVER_DURATION, pairs.collect(), &totals.durations);
+    histograms(page, &all::FAILOVER_PHASE, combinations(all::FAILOVER_PHASE.labels), &totals.phases);
+    page.fill(&all::FAILOVER_LAST_DURATION, |series| {
+        totals.last.iter().filter(|(kind, _)| is_change(kind)).for_each(|(kind, last)| {
+            series.add(&[kind], last.total_ms / 1000.0);
+        });
     });
-    durations(page, events);
+    page.fill(&all::FAILOVER_LAST_TIMESTAMP, |series| {
+        totals.last.iter().filter(|(kind, _)| is_change(kind)).for_each(|(kind, last)| {
+            series.add(&[kind], seconds(last.at.0));
+        });
+    });
+    page.fill(&all::UNAVAILABLE, |series| {
+        series.begin();
+        for (key, times) in totals.durations.iter().filter(|(key, _)| is_change(key)) {
+            series.add(&[key.split('/').next().unwrap_or_default()], times.sum());
+        }
+    });
 }
 
-fn durations(page: &mut Page, events: &[HistoryEvent]) {
-    let mut durations: BTreeMap<_, _> =
-        kinds_and_reasons().map(|labels| (labels, Counts::new(DURATION_BOUNDS))).collect();
-    let kinds = ["failover", "switchover"];
-    let phases = kinds.into_iter().flat_map(|kind| PHASES.map(|phase| (kind, phase)));
-    let mut phases: BTreeMap<_, _> = phases.map(|labels| (labels, Counts::new(PHASE_BOUNDS))).collect();
-    let done = |event: &&HistoryEvent| event.kind != EventKind::Initial && event.result == EventResult::Success;
-    for event in events.iter().filter(done) {
-        let kind = kind_name(event.kind);
-        if let Some(total_ms) = event.total_ms {
-            let labels = (kind, reason_name(event.reason));
-            durations.entry(labels).or_insert_with(|| Counts::new(DURATION_BOUNDS)).observe(total_ms / 1000.0);
-        }
-        let Phases { detect, held, elect, decide, fence, catch_up, first_output } = event.phases_ms;
-        for (phase, ms) in PHASES.into_iter().zip([detect, held, elect, decide, fence, catch_up, first_output]) {
-            if let Some(counts) = phases.get_mut(&(kind, phase)) {
-                counts.observe(ms / 1000.0);
-            }
-        }
-    }
-    let labels = |first: &str, second: &str, values: &(&str, &str)| {
-        vec![(first.to_owned(), values.0.to_owned()), (second.to_owned(), values.1.to_owned())]
-    };
-    page.histogram(
-        "failover_duration_seconds",
-        "From the last sign of life to the report of the first commit, of the events that are kept.",
-        durations.iter().map(|(values, counts)| (labels("kind", "reason", values), counts)),
-    );
-    page.histogram(
-        "failover_phase_seconds",
-        "Where the time of failovers and switchovers went, of the events that are kept.",
-        phases.iter().map(|(values, counts)| (labels("kind", "phase", values), counts)),
-    );
+/// The first active of a partition is no change of it.
+fn is_change(key: &str) -> bool {
+    !key.starts_with("initial")
+}
+
+fn histograms(page: &mut Page, metric: &Metric, begin: Vec<Vec<&'static str>>, found: &BTreeMap<String, Histogram>) {
+    let none = Histogram::default();
+    let mut shown: BTreeMap<Vec<String>, &Histogram> =
+        begin.into_iter().map(|labels| (labels.into_iter().map(str::to_owned).collect(), &none)).collect();
+    let found = found.iter().filter(|(key, _)| is_change(key));
+    shown.extend(found.map(|(key, histogram)| (key.split('/').map(str::to_owned).collect(), histogram)));
+    page.histograms(metric, shown.into_iter());
 }

@@ -18,7 +18,7 @@ use hotspare_cluster::{
 pub(super) use verdict::has_quorum;
 
 use super::document::{Member, NodeDoc, PartitionDoc, PartitionState, ReplicaDoc, StandbyDoc, StatusDoc, WithheldDoc};
-use crate::partition::status::ReplicaStatus;
+use crate::partition::{devices::Split, status::ReplicaStatus};
 
 /// What a status is made of.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub topics: Option<String>,
     /// Since Kafka answered this node; none if never.
     pub kafka_age: Option<Duration>,
+    /// Devices on more than one partition of this node's replicas, and the first of them by name.
+    pub devices_split: (usize, Vec<Split>),
     /// Now, for ages.
     pub now: Instant,
     /// Now, for people.

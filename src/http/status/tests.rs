@@ -1,10 +1,13 @@
-use hotspare_cluster::{Liveness, NodeId, Role};
+use hotspare_cluster::{Liveness, NodeId, PartitionId, Role};
 use serde_json::Value;
 
 use super::{Snapshot, status};
-use crate::http::{
-    document::{HealthState, PartitionState, StatusDoc},
-    fixture::{healthy_view, snapshot, view},
+use crate::{
+    http::{
+        document::{HealthState, PartitionState, StatusDoc},
+        fixture::{healthy_view, snapshot, view},
+    },
+    partition::devices::Split,
 };
 
 fn of(change: impl FnOnce(&mut Snapshot)) -> StatusDoc {
@@ -44,7 +47,8 @@ fn a_partition_without_a_working_active_is_an_outage() {
 #[test]
 fn what_else_is_missing_is_degraded() {
     let standby = "no promotable standby for 1";
-    let cases: [(Change, &str); 10] = [
+    let cases: [(Change, &str); 11] = [
+        (split, "2 devices on more than one partition, so their windows are split, such as \"b\" on 0, 3"),
         (|s| s.view.nodes[0].state = Liveness::Suspect, "node hotspare-0 is suspect, last heard 21 ms ago"),
         (|s| role(s, 1, 0, Role::Restoring), standby),
         (|s| role(s, 1, 0, Role::Divergent), standby),
@@ -59,6 +63,11 @@ fn what_else_is_missing_is_degraded() {
     for (change, problem) in cases {
         first_problem(change, HealthState::Degraded, problem);
     }
+}
+
+fn split(snapshot: &mut Snapshot) {
+    let split = Split { device: "b".to_owned(), partitions: vec![PartitionId(0), PartitionId(3)] };
+    snapshot.devices_split = (2, vec![split]);
 }
 
 fn first_problem(change: Change, health: HealthState, problem: &str) {

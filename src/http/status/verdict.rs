@@ -167,6 +167,18 @@ fn replicas(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(HealthSt
         let age = snapshot.kafka_age.map_or_else(|| "not yet".to_owned(), |age| format!("not for {} s", age.as_secs()));
         found.push((HealthState::Degraded, format!("Kafka answered this node {age}")));
     }
+    let (count, devices) = &snapshot.devices_split;
+    if let Some(device) = devices.first() {
+        let partitions: Vec<String> = device.partitions.iter().map(ToString::to_string).collect();
+        let text = format!(
+            "{} on more than one partition, so their windows are split, such as \"{}\" on {}: produce records with the \
+             device as the key",
+            counted(*count, "device"),
+            device.device,
+            partitions.join(", ")
+        );
+        found.push((HealthState::Degraded, text));
+    }
     for replica in &document.local {
         if let Some(problem) = &replica.problem {
             found.push((HealthState::Degraded, format!("partition {}: {problem}", replica.partition)));
