@@ -102,6 +102,7 @@ impl Node {
             log: Arc::clone(&self.log),
             standbys: self.standbys.link(),
             rules: ActiveRules {
+                transaction_timeout: Duration::from_secs(10),
                 commit_interval: Duration::from_millis(2),
                 commit_entries_max: 50,
                 commit_bytes_max: 1 << 20,
@@ -207,7 +208,7 @@ fn failovers_on_a_broker_that_loses_requests_change_no_output() {
             nodes[before].world.is_cut_off.store(false, Ordering::Relaxed);
             let end = finish(zombie);
             match end {
-                End::Fenced(_) => fenced += 1,
+                End::Fenced { .. } => fenced += 1,
                 End::Stopped => {}
                 other => panic!("{other:?}"),
             }
