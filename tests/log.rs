@@ -83,6 +83,7 @@ agree!(
     a_deposed_writer_cannot_commit,
     fencing_ends_what_a_dead_active_left_open,
     the_end_of_a_partition_lies_behind_control_records,
+    ahead_of_the_last_stable_offset_no_end_is_told,
     a_transaction_is_seen_whole_in_all_topics_or_not_at_all,
     a_missing_topic_has_no_partitions,
 );

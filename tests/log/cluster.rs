@@ -262,6 +262,13 @@ impl<'a> Trace<'a> {
         self.line(format!("reader: {}", texts.join(" ")));
     }
 
+    /// What a reader is handed in so long.
+    pub fn poll(&mut self, reader: &mut dyn Reader, time: Duration) {
+        let mut texts = Vec::new();
+        reader.poll(time, &mut |event| texts.push(event_text(&event)));
+        self.line(format!("reader: {}", texts.join(" ")));
+    }
+
     pub fn reader(&mut self, log: &dyn Log, from: i64) -> Box<dyn Reader> {
         let mut reader = log.reader(Topic::Changelog, "test").expect("a reader");
         reader.assign(P0, Offset(from)).expect("a partition");

@@ -85,7 +85,10 @@ pub fn a_fence_aborts_what_is_open(t: &mut Trace<'_>) {
     t.wait_stable("t");
     t.look("t");
     try_all(t, "a", old, "t", 2);
-    t.transaction("a", new, "t", 0, &[("k", Some("3"))], COMMIT);
+    t.add("a", new, "t");
+    t.produce("a", new, "t", 0, &[("k", Some("3"))]);
+    try_all(t, "a", old, "t", 2);
+    t.end("a", new, COMMIT);
     try_all(t, "a", old, "t", 2);
     t.look("t");
 }
@@ -403,6 +406,18 @@ pub fn the_end_of_a_partition_lies_behind_control_records(t: &mut Trace<'_>) {
     t.follow(&mut *late);
     t.transact(&mut *writer, &[message(Topic::Changelog, "100")]);
     t.follow(&mut *late);
+    t.follow(&mut *reader);
+}
+
+pub fn ahead_of_the_last_stable_offset_no_end_is_told(t: &mut Trace<'_>) {
+    t.log_topics();
+    let log = t.cluster.log();
+    let other = t.init("other");
+    t.add("other", other, "changelog");
+    t.produce("other", other, "changelog", 0, &[("k", Some("a")), ("k", Some("b"))]);
+    let mut reader = t.reader(&*log, 2);
+    t.poll(&mut *reader, Duration::from_millis(500));
+    t.end("other", other, COMMIT);
     t.follow(&mut *reader);
 }
 
