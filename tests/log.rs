@@ -79,6 +79,7 @@ agree!(
     tombstones_stay_for_a_while,
     a_topic_is_created_anew,
     a_topic_is_created_anew_under_a_transaction,
+    a_reader_of_a_topic_that_is_created_anew_is_out_of_range,
     records_are_deleted_from_the_front,
     a_deposed_writer_cannot_commit,
     fencing_ends_what_a_dead_active_left_open,

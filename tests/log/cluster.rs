@@ -255,8 +255,11 @@ impl<'a> Trace<'a> {
         while !is_over {
             assert!(begin.elapsed() < WITHIN, "no end and no error is told; read: {texts:?}");
             reader.poll(Duration::from_millis(100), &mut |event| {
-                is_over |= !matches!(event, Event::Record(..));
-                texts.push(event_text(&event));
+                // How often a client says that it cannot read, and goes on trying, is its own affair.
+                if !matches!(event, Event::Error(_, LogError::Unavailable(_))) {
+                    is_over |= !matches!(event, Event::Record(..));
+                    texts.push(event_text(&event));
+                }
             });
         }
         self.line(format!("reader: {}", texts.join(" ")));

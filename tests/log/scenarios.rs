@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hotspare::log::Topic;
+use hotspare::{Offset, PartitionId};
 
 use super::cluster::{HOUR_MS, OURS, Owner, Pair, Settings, Trace, WITHIN, message};
 use crate::harness::records::Rec;
@@ -315,6 +316,27 @@ pub fn a_topic_is_created_anew(t: &mut Trace<'_>) {
     let mut reader = t.reader(&*log, 3);
     t.follow(&mut *reader);
     let mut reader = t.reader(&*log, 0);
+    t.follow(&mut *reader);
+}
+
+pub fn a_reader_of_a_topic_that_is_created_anew_is_out_of_range(t: &mut Trace<'_>) {
+    t.log_topics();
+    let log = t.cluster.log();
+    let mut writer = t.fence(&*log);
+    t.transact(&mut *writer, &[message(Topic::Changelog, "1"), message(Topic::Changelog, "2")]);
+    let mut reader = t.reader(&*log, 0);
+    t.follow(&mut *reader);
+    drop(writer);
+    t.cluster.delete_topic("changelog");
+    t.topic("changelog", Settings::default());
+    t.follow(&mut *reader);
+    let log = t.cluster.log();
+    let mut writer = t.fence(&*log);
+    let batch: Vec<_> = (3..9).map(|number| message(Topic::Changelog, &number.to_string())).collect();
+    t.transact(&mut *writer, &batch);
+    // It is not read on by itself, although its offset is there again.
+    t.poll(&mut *reader, Duration::from_millis(500));
+    reader.assign(PartitionId(0), Offset(0)).expect("a partition");
     t.follow(&mut *reader);
 }
 

@@ -16,7 +16,8 @@
 //! - the last stable offset, readers of either isolation, positions that pass over control records and aborted ones;
 //! - segments, rolled by `segment.ms` as `LogSegment.shouldRoll` does; compaction of whole ones, which spares the active one and
 //!   what follows the first that is not stable, and tombstones that expire at the first pass after their horizon (KIP-534; `Cleaner`);
-//! - topics that are created anew under a transaction or a reader, and records deleted from the front;
+//! - topics that are created anew under a transaction or a reader, and records deleted from the front (a reader that asks for
+//!   nothing until the new topic is as long goes on at its offset; librdkafka fetches all the time, so it rarely does);
 //! - requests and answers that get lost, and spells without any answer.
 //!
 //! # What is not
