@@ -4,6 +4,8 @@
 
 mod harness;
 
+#[path = "faults/brokers.rs"]
+mod brokers;
 #[path = "faults/changelog.rs"]
 mod changelog;
 #[path = "faults/checkpoints.rs"]

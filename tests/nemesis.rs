@@ -22,13 +22,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use faults::Scene;
+use harness::brokers::{Brokers, Seat};
 use harness::network::Network;
 use harness::skip;
 use harness::verdict;
 use harness::workload::Workload;
 use load::Load;
 use schedule::{Kind, Schedule, Step};
-use site::{NODES, PARTITIONS, Places, start_brokers, start_nodes};
+use site::{NODES, PARTITIONS, Places, start_nodes};
 
 /// Far more than any recovery takes, for a machine that is busy with other things.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -176,8 +177,8 @@ fn whatever_fails_the_result_is_that_of_a_clean_run() {
         Err(reason) if variable("REQUIRED").is_none() => return skip("the nemesis", &reason),
         Err(reason) => panic!("no network can be made for the nemesis: {reason}"),
     };
-    let running = start_brokers(&places.brokers);
-    let (cluster, disks) = start_nodes(&running[0], &places);
+    let running = Brokers::start(places.brokers.iter().map(Seat::at).collect());
+    let (cluster, disks) = start_nodes(&running, &places);
     let mut scene = Scene { brokers: &running, cluster, places, disks };
     for partition in 0..PARTITIONS.unsigned_abs() {
         scene.cluster.wait_active(partition, WITHIN);
@@ -205,8 +206,8 @@ fn whatever_fails_the_result_is_that_of_a_clean_run() {
             }
         }
         let _end = End(&load);
-        scope.spawn(|| load.feed(&running[0], &topic, Workload::new(seed, PARTITIONS)));
-        scope.spawn(|| load.watch(&running[0], &changelog));
+        scope.spawn(|| load.feed(&running.all[0], &topic, Workload::new(seed, PARTITIONS)));
+        scope.spawn(|| load.watch(&running.all[0], &changelog));
         run(&mut scene, &load, &mut tally, seconds);
     });
     // Before the disks are unmounted.

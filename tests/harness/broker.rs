@@ -97,11 +97,6 @@ impl Broker {
         self.site.bootstrap.as_ref().unwrap_or(&self.state["bootstrap"])
     }
 
-    /// Copies of each partition of the topics that tests create.
-    pub fn replication(&self) -> i32 {
-        self.site.replication
-    }
-
     /// The address of a listener given to [`Broker::start_with_listeners`], by its name.
     pub fn listener(&self, name: &str) -> &str {
         self.state.get(name).unwrap_or_else(|| panic!("the broker has no listener {name}: {:?}", self.state))
@@ -205,6 +200,8 @@ fn launch(
     let told_file = std::fs::File::create(&told).expect("a file for what the script says");
     let mut words = site.prefix.iter().map(std::ffi::OsString::from).chain([script.clone().into_os_string()]);
     let mut command = Command::new(words.next().expect("at least the script"));
+    // For a machine that is busy with other things.
+    command.env("HOTSPARE_KAFKA_START_TIMEOUT_S", "180");
     command.args(words).args(["run", "--until-eof", "--remove-data", "--data"]).arg(data).args(&site.arguments);
     for (name, value) in properties {
         command.arg("--property").arg(format!("{name}={value}"));

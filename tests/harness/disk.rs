@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Mounts, says so, and unmounts when its stdin ends, that is, when the test has ended, however it did.
-const KEEPER: &str = r#"target=$1; shift
+const KEEPER: &str = r#"trap '' INT TERM
+target=$1; shift
 "$@" "$target" >&2 || exit 1
 echo mounted
 read -r _

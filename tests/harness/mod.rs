@@ -12,6 +12,7 @@
 #![allow(clippy::print_stderr, reason = "the reader of a failed test looks there")]
 
 pub mod broker;
+pub mod brokers;
 pub mod clock;
 pub mod cluster;
 pub mod collector;

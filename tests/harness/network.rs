@@ -10,7 +10,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::disk::run;
 
 /// Deletes all namespaces whose names begin so, when its stdin ends, that is, when the test has ended, however it did.
-const KEEPER: &str = r#"echo ready
+const KEEPER: &str = r#"trap '' INT TERM
+echo ready
 read -r _
 ip netns list | while read -r name _; do case $name in "$1"*) ip netns delete "$name" ;; esac; done"#;
 

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-
 use super::schedule::{Kind, Step, Victim};
 use super::site::{BREAKS, Disks, FULL, Places};
-use crate::harness::broker::Broker;
+use crate::harness::brokers::Brokers;
 use crate::harness::cluster::TestCluster;
 
 /// All that faults are done to.
 pub struct Scene<'b> {
     /// The brokers.
-    pub brokers: &'b [Broker],
+    pub brokers: &'b Brokers,
     /// The nodes.
     pub cluster: TestCluster<'b>,
     /// Where they are.
@@ -89,15 +87,11 @@ impl Scene<'_> {
             Victim::Active(partition) => usize::try_from(partition).unwrap_or(0),
             _ => 0,
         };
-        let client: BaseConsumer = self.brokers[0].client().create().expect("a client");
-        let topic = self.cluster.changelog_topic();
-        let metadata = client.fetch_metadata(Some(&topic), Duration::from_secs(30)).expect("a broker answers");
-        let leader = metadata.topics()[0].partitions()[partition].leader();
-        let place = usize::try_from(leader - 1).ok().filter(|place| *place < self.brokers.len()).unwrap_or(0);
-        self.brokers[place].kill9();
+        let leader = self.brokers.leader(&self.cluster.changelog_topic(), partition);
+        self.brokers.all[leader].kill9();
         std::thread::sleep(step.hold);
-        self.brokers[place].start_again();
-        format!("broker {} of {}", place + 1, self.brokers.len())
+        self.brokers.all[leader].start_again();
+        format!("broker {} of {}", leader + 1, self.brokers.all.len())
     }
 
     /// All that the node has on its disk; the folder itself may be where a disk is mounted.

@@ -1,6 +1,6 @@
 //! Brokers, nodes and the client, each at its own place in a network.
 
-use crate::harness::broker::{Broker, Site};
+use crate::harness::brokers::Brokers;
 use crate::harness::cluster::TestCluster;
 use crate::harness::disk::Disk;
 use crate::harness::network::{Network, Place};
@@ -52,52 +52,6 @@ impl Places {
     }
 }
 
-/// Starts all brokers of a cluster.
-pub fn start_brokers(places: &[Place]) -> Vec<Broker> {
-    let count = places.len();
-    let (copies, least) = if count < 3 { (1, 1) } else { (3, 2) };
-    let bootstrap = places.iter().map(|place| format!("{}:9092", place.host)).collect::<Vec<_>>().join(",");
-    let voters = (1..).zip(places).map(|(id, place)| format!("{id}@{}:9093", place.host)).collect::<Vec<_>>().join(",");
-    let site = |id: usize, place: &Place| Site {
-        prefix: place.prefix(),
-        arguments: [
-            ("--host", place.host.clone()),
-            ("--port", "9092".to_owned()),
-            ("--controller-port", "9093".to_owned()),
-            ("--id", id.to_string()),
-            ("--cluster-id", "hotspareNemesisCluster".to_owned()),
-            ("--voters", voters.clone()),
-        ]
-        .into_iter()
-        .flat_map(|(name, value)| [name.to_owned(), value])
-        .collect(),
-        bootstrap: Some(bootstrap.clone()),
-        replication: copies,
-    };
-    let (copies, least) = (copies.to_string(), least.to_string());
-    let properties = [
-        ("offsets.topic.replication.factor", &*copies),
-        ("transaction.state.log.replication.factor", &copies),
-        ("transaction.state.log.min.isr", &least),
-        ("share.coordinator.state.topic.replication.factor", &copies),
-        ("share.coordinator.state.topic.min.isr", &least),
-        ("default.replication.factor", &copies),
-        ("min.insync.replicas", &least),
-        // A broker that was killed is soon out of the way.
-        ("replica.lag.time.max.ms", "2000"),
-    ];
-    std::thread::scope(|scope| {
-        let starting: Vec<_> = (1..)
-            .zip(places)
-            .map(|(id, place)| {
-                let site = site(id, place);
-                scope.spawn(move || Broker::start_at(site, &properties, &[]))
-            })
-            .collect();
-        starting.into_iter().map(|started| started.join().expect("a broker")).collect()
-    })
-}
-
 /// Disks of nodes; none where this machine does not allow it.
 #[derive(Debug)]
 pub struct Disks {
@@ -108,11 +62,9 @@ pub struct Disks {
 }
 
 /// Starts the nodes.
-pub fn start_nodes<'b>(broker: &'b Broker, places: &Places) -> (TestCluster<'b>, Disks) {
-    let copies = broker.replication();
-    let topics =
-        format!("[topics]\nreplication_factor = {copies}\nmin_insync_replicas = {}", if copies < 3 { 1 } else { 2 });
-    let plan = TestCluster::of(broker, NODES, PARTITIONS).config(MESSY).config(SETTINGS).config(&topics);
+pub fn start_nodes<'b>(brokers: &'b Brokers, places: &Places) -> (TestCluster<'b>, Disks) {
+    let plan = TestCluster::of(&brokers.all[0], NODES, PARTITIONS).config(MESSY).config(SETTINGS);
+    let plan = plan.config(&brokers.topics_config());
     let mut cluster = plan.places(&places.nodes).prepare();
     let data = |node: usize| cluster.dir().join(format!("hotspare-{node}/data"));
     let disks = Disks { full: Disk::in_memory(&data(FULL), 16 * 1024), breaks: Disk::that_fails(&data(BREAKS), 32) };
