@@ -58,6 +58,11 @@ enum Command {
         /// perhaps headers.
         records: PathBuf,
     },
+    /// Works on configurations.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Shows the whole on a real Kafka: nodes with an active are killed, nothing is lost.
     Demo(cli::demo::DemoArgs),
     /// Sends a synthetic fleet, or a replay of a file, to the input topic.
@@ -75,6 +80,12 @@ enum Command {
         #[command(subcommand)]
         command: cli::topics::TopicsCommand,
     },
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Proposes `[input]` from sample records of any format, with how sure each line is, and tries it on them.
+    Init(cli::config_init::InitArgs),
 }
 
 const EXIT_ERROR: u8 = 1;
@@ -101,6 +112,10 @@ fn run(command: Command) -> anyhow::Result<u8> {
                 cli::try_::run(&config, &records, &mut out)?;
             }
             out.flush()?;
+            Ok(0)
+        }
+        Command::Config { command: ConfigCommand::Init(arguments) } => {
+            cli::config_init::run(&arguments, &mut io::stdout())?;
             Ok(0)
         }
         Command::Status(arguments) => Ok(cli::status::run(&arguments, &mut io::stdout(), &mut io::stderr())?),

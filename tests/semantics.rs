@@ -10,6 +10,8 @@ mod explain;
 mod golden;
 #[path = "semantics/messy.rs"]
 mod messy;
+#[path = "semantics/propose.rs"]
+mod propose;
 #[path = "semantics/reference.rs"]
 mod reference;
 
@@ -22,12 +24,12 @@ fn beside(name: &str) -> PathBuf {
 
 /// What `hotspare try` prints for a configuration and a file of records.
 fn tried(config: &str, records: &str) -> String {
-    with_files(config, records, |config, records, out| hotspare::cli::try_::run(config, records, out))
+    with_files(config, records, hotspare::cli::try_::run)
 }
 
 /// What `hotspare try --explain` prints.
 fn explained(config: &str, records: &str) -> String {
-    with_files(config, records, |config, records, out| hotspare::cli::try_::explain(config, records, out))
+    with_files(config, records, hotspare::cli::try_::explain)
 }
 
 fn with_files(

@@ -1,10 +1,10 @@
 //! The commands, one file each.
 
 pub mod client;
+pub mod config_init;
 pub mod demo;
 pub mod generate;
 pub mod history;
-mod records;
 pub mod status;
 pub mod topics;
 pub mod try_;

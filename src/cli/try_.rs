@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use hotspare_cluster::{Epoch, Offset, PartitionId};
 
-use super::records::Line;
 use crate::changelog::Counters;
 use crate::reading::InputRecord;
+use crate::record_file::Line;
 use crate::semantics::{Semantics, SemanticsError};
 use crate::store::{DeadLetter, Store};
 

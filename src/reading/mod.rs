@@ -15,7 +15,7 @@ mod influx;
 pub(crate) mod instant;
 mod json;
 mod json_records;
-mod number;
+pub(crate) mod number;
 mod outcome;
 mod senml;
 mod source;
@@ -23,6 +23,7 @@ mod value;
 
 pub(crate) use evidence::{Evidence, Fault};
 pub(crate) use identity::Identity;
+pub(crate) use influx::to_json as influx_to_json;
 pub use outcome::{Outcome, Reason};
 
 use crate::semantics::{FormatRules, InputRules};

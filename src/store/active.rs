@@ -62,7 +62,7 @@ struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
     Watermark { watermark_ms: i64, end_ms: i64, grace_ms: i64 },
-    ClosedEnd { closed_end_ms: i64 },
+    FinalOutputs { closed_end_ms: i64 },
     Retention { oldest_end_ms: i64, log_time_ms: i64, retention_ms: i64 },
 }
 
@@ -74,7 +74,7 @@ impl Edge {
     }
 
     fn by_closed_end(&self, is_closed: bool) -> Option<Closed> {
-        is_closed.then_some(Closed::ClosedEnd { closed_end_ms: self.closed_end_ms })
+        is_closed.then_some(Closed::FinalOutputs { closed_end_ms: self.closed_end_ms })
     }
 
     fn by_retention(&self, is_closed: bool) -> Option<Closed> {

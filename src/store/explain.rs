@@ -70,7 +70,7 @@ fn closed_in_words(closed: Closed) -> String {
         Closed::Watermark { watermark_ms, end_ms, grace_ms } => {
             format!("the watermark {watermark_ms} has reached its end {end_ms} + grace of {grace_ms} ms")
         }
-        Closed::ClosedEnd { closed_end_ms } => {
+        Closed::FinalOutputs { closed_end_ms } => {
             format!("windows up to {closed_end_ms} have given their final outputs")
         }
         Closed::Retention { oldest_end_ms, log_time_ms, retention_ms } => {

@@ -270,6 +270,40 @@ impl<'d> Body<'d> for Line<'d> {
     }
 }
 
+/// The lines that can be read as the JSON of their bodies, and how many cannot. None: not UTF-8.
+pub(crate) fn to_json(value: &[u8]) -> Option<(Vec<serde_json::Value>, usize)> {
+    let mut scratch = Scratch::default();
+    let (lines, _) = scratch.parse(value).ok()?;
+    let object = |line: &Line<'_>, pairs: &[Pair]| -> serde_json::Map<String, serde_json::Value> {
+        let key = |pair: &Pair| unescaped(line.text, pair.key, NAMES).into_owned();
+        pairs.iter().map(|pair| (key(pair), json_of(&line.content(pair)))).collect()
+    };
+    let body = |line: Line<'_>| {
+        let timestamp = line.node.timestamp.map(|at| json_of(&Content::Number(written(line.text, at))));
+        let mut body = serde_json::json!({
+            "name": unescaped(line.text, line.node.name, NAMES),
+            "tags": object(&line, line.tags),
+            "fields": object(&line, line.fields),
+        });
+        if let (Some(body), Some(timestamp)) = (body.as_object_mut(), timestamp) {
+            body.insert("timestamp".to_owned(), timestamp);
+        }
+        body
+    };
+    let bodies: Vec<_> = lines.iter().filter_map(Result::ok).map(body).collect();
+    let bad = lines.nodes.len() - bodies.len();
+    Some((bodies, bad))
+}
+
+fn json_of(content: &Content<'_>) -> serde_json::Value {
+    match content {
+        Content::Bool(value) => (*value).into(),
+        Content::Number(written) => serde_json::from_str(written).unwrap_or_else(|_| (*written).into()),
+        Content::Text(text) => text.as_ref().into(),
+        Content::Null | Content::Container => serde_json::Value::Null,
+    }
+}
+
 /// What a backslash escapes in names, keys and tags.
 const NAMES: &[u8] = b",= ";
 /// What a backslash escapes in quoted strings.

@@ -26,7 +26,7 @@ struct Written<'a> {
 
 /// What a line says.
 #[derive(Debug)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// The line is blank.
     Blank,
     /// Log time of a partition is this, in milliseconds.
@@ -37,17 +37,17 @@ pub(super) enum Line<'a> {
 
 /// A record whose bytes are those of the line, or were decoded from it.
 #[derive(Debug)]
-pub(super) struct OwnRecord<'a> {
-    pub(super) offset: Offset,
-    pub(super) timestamp_ms: i64,
-    pub(super) key: Option<Cow<'a, [u8]>>,
-    pub(super) value: Option<Cow<'a, [u8]>>,
-    pub(super) headers: Vec<(String, Option<String>)>,
+pub(crate) struct OwnRecord<'a> {
+    pub(crate) offset: Offset,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) key: Option<Cow<'a, [u8]>>,
+    pub(crate) value: Option<Cow<'a, [u8]>>,
+    pub(crate) headers: Vec<(String, Option<String>)>,
 }
 
 impl<'a> Line<'a> {
     /// Reads a line; an error says what is wrong with it.
-    pub(super) fn parse(line: &'a [u8]) -> Result<Self, String> {
+    pub(crate) fn parse(line: &'a [u8]) -> Result<Self, String> {
         if line.trim_ascii().is_empty() {
             return Ok(Self::Blank);
         }
@@ -69,7 +69,7 @@ impl<'a> Line<'a> {
 }
 
 impl OwnRecord<'_> {
-    pub(super) fn borrowed(&self) -> InputRecord<'_> {
+    pub(crate) fn borrowed(&self) -> InputRecord<'_> {
         let headers = self.headers.iter();
         InputRecord {
             offset: self.offset,
