@@ -6,6 +6,8 @@
 mod cases;
 #[path = "semantics/explain.rs"]
 mod explain;
+#[path = "semantics/formats.rs"]
+mod formats;
 #[path = "semantics/golden.rs"]
 mod golden;
 #[path = "semantics/messy.rs"]

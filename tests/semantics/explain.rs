@@ -26,7 +26,7 @@ fn parts(line: &str) -> Vec<&str> {
 }
 
 /// The outcome in a line, and its reason.
-fn outcome(line: &str) -> (&str, &str) {
+pub fn outcome(line: &str) -> (&str, &str) {
     let (place, _) = line.split_once(": ").expect("a place");
     let last = *parts(line).last().expect("an outcome");
     let last = last.strip_prefix(place).map_or(last, |rest| &rest[2..]);
