@@ -25,14 +25,14 @@ fn settings(text: &str) -> Vec<String> {
 }
 
 fn case(name: &str) -> String {
-    let (_, _, records) = cases::supported().into_iter().find(|(found, ..)| found == name).expect("a case");
+    let (_, _, records) = cases::inputs().into_iter().find(|(found, ..)| found == name).expect("a case");
     records
 }
 
 #[test]
 fn every_sample_gives_a_configuration_or_an_error_that_says_why_not() {
     let mut proposals = 0;
-    for (name, _, records) in cases::supported() {
+    for (name, _, records) in cases::inputs() {
         match propose(records.as_bytes(), "iot") {
             Ok(text) => {
                 Semantics::from_toml(&text).unwrap_or_else(|errors| panic!("{name}: {errors:?}\n{text}"));
