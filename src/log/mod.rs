@@ -1,8 +1,8 @@
 //! Topics, as the replicas use them: ordered partitions that are read up to the last stable offset, and written in
 //! transactions of which the broker lets only the newest owner commit.
 //!
-//! [`Log`] is the seam: [`kafka::KafkaLog`] is the real one, `model` (feature `simulation`) one in memory. All calls block, on purpose: they run on the
-//! threads of the partitions, never on the async runtime.
+//! [`Log`] is the seam: [`kafka::KafkaLog`] is the real one, `model` (feature `simulation`) has one in memory. All calls
+//! block, on purpose: they run on the threads of the partitions, never on the async runtime.
 
 mod batch;
 mod error;

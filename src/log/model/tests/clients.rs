@@ -87,9 +87,8 @@ fn run(seed: u64, trouble_permille: u32, turns: &[(usize, bool)]) -> ([usize; 3]
     let (mut owner, mut outcomes) = (None, BTreeMap::new());
     for (number, (who, fences)) in turns.iter().enumerate() {
         if *fences || writers[*who].is_none() {
+            // A fence that failed may have taken effect or not, so who had it before may still commit.
             writers[*who] = None;
-            // Also a fence that failed may have taken effect.
-            owner = None;
             if let Ok(fenced) = nodes[*who].fence(P0) {
                 writers[*who] = Some(fenced.writer);
                 owner = Some(*who);
