@@ -69,6 +69,10 @@ enum Command {
     Generate(cli::generate::GenerateArgs),
     /// Shows the cluster as the nodes see it.
     Status(cli::status::StatusArgs),
+    /// Shows the members of the Raft group.
+    Members(cli::members::MembersArgs),
+    #[command(flatten)]
+    Operate(cli::operate::OperateCommand),
     /// Shows failovers and switchovers, the newest first.
     History(cli::history::HistoryArgs),
     /// Computes everything again from the input and compares it with what was published.
@@ -119,6 +123,8 @@ fn run(command: Command) -> anyhow::Result<u8> {
             Ok(0)
         }
         Command::Status(arguments) => Ok(cli::status::run(&arguments, &mut io::stdout(), &mut io::stderr())?),
+        Command::Members(arguments) => Ok(cli::members::run(&arguments, &mut io::stdout(), &mut io::stderr())?),
+        Command::Operate(command) => Ok(cli::operate::run(&command, &mut io::stdout(), &mut io::stderr())?),
         Command::History(arguments) => Ok(cli::history::run(&arguments, &mut io::stdout(), &mut io::stderr())?),
         Command::Verify(arguments) => {
             let (mut out, mut err) = (io::stdout(), io::stderr());

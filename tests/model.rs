@@ -99,6 +99,7 @@ impl Node {
             partition: P0,
             epoch: Epoch(epoch),
             renewed: false,
+            predecessor: None,
             log: Arc::clone(&self.log),
             standbys: self.standbys.link(),
             rules: ActiveRules {

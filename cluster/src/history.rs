@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
 use crate::invariants;
+use crate::operation::OperationId;
 use crate::totals::Totals;
 
 /// A moment of wall-clock time, in milliseconds since 1970 (UTC); shown in RFC 3339 with milliseconds.
@@ -118,6 +119,8 @@ pub enum EventResult {
     Failed,
     /// A later epoch came first.
     Superseded,
+    /// It was decided, and not done; [`HistoryEvent::withheld`] says why.
+    Withheld,
 }
 
 impl EventResult {
@@ -129,6 +132,7 @@ impl EventResult {
             Self::Success => "success",
             Self::Failed => "failed",
             Self::Superseded => "superseded",
+            Self::Withheld => "withheld",
         }
     }
 }
@@ -156,6 +160,12 @@ pub struct Evidence {
 /// Where the time went, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
+    /// Of a switchover: from the order until the successor was ready and the old active had stopped reading.
+    #[serde(default)]
+    pub prepare: f64,
+    /// Of a switchover: the old active's last commit.
+    #[serde(default)]
+    pub last_commit: f64,
     /// From the last sign of life to the verdict.
     pub detect: f64,
     /// Held back: anti-flap, no candidate.
@@ -204,6 +214,10 @@ pub enum CandidateReason {
     Nofailover,
     /// It aggregates by other rules.
     SemanticsDiffer,
+    /// Its version is too old to read what the active's writes.
+    VersionTooOld,
+    /// It is too far behind for a planned change.
+    Cold,
     /// Its promotion met a higher epoch.
     Overtaken,
     /// It holds no replica of the partition.
@@ -232,6 +246,8 @@ impl CandidateReason {
             Self::Stopping => "stopping",
             Self::Nofailover => "nofailover",
             Self::SemanticsDiffer => "semantics_differ",
+            Self::VersionTooOld => "version_too_old",
+            Self::Cold => "cold",
             Self::Overtaken => "overtaken",
             Self::NoReplica => "no_replica",
             Self::PromotionFailed => "promotion_failed",
@@ -271,6 +287,9 @@ pub struct HistoryEvent {
     pub phases_ms: Phases,
     /// From the last sign of life to the arrival of the report of the first commit, by the leader's clock.
     pub total_ms: Option<f64>,
+    /// Of a switchover: from the end of the old active's reading to the successor's first commit, in milliseconds.
+    #[serde(default)]
+    pub pause_ms: Option<f64>,
     /// See [`crate::PromotionOutcome`].
     pub records_caught_up: u64,
     /// See [`crate::PromotionOutcome`].
@@ -279,6 +298,12 @@ pub struct HistoryEvent {
     pub passed_over: Vec<PassedOver>,
     /// Whether the deposed process, same incarnation, was heard again.
     pub false_positive: bool,
+    /// Why it was not done: `no_candidate`, `antiflap`, `same_offset` or `paused`; only with result `withheld`.
+    #[serde(default)]
+    pub withheld: Option<String>,
+    /// The operation of which it is a part.
+    #[serde(default)]
+    pub operation: Option<OperationId>,
     /// Error of a failed promotion.
     pub error: Option<String>,
     /// An operator's note.
@@ -317,16 +342,16 @@ impl History {
 
     /// The event of a partition's epoch, if it is still kept.
     pub(crate) fn of_epoch_mut(&mut self, partition: PartitionId, epoch: Epoch) -> Option<&mut HistoryEvent> {
-        self.events.iter_mut().rev().find(|e| e.partition == partition && e.epoch == epoch)
+        let done = |e: &&mut HistoryEvent| e.result != EventResult::Withheld;
+        self.events.iter_mut().rev().filter(done).find(|e| e.partition == partition && e.epoch == epoch)
     }
 
     /// Counts the event of a partition's epoch, which has just ended.
     pub(crate) fn count_end(&mut self, partition: PartitionId, epoch: Epoch) {
-        let ended = self.events.iter().rev().find(|e| e.partition == partition && e.epoch == epoch);
-        if let Some(event) = ended {
+        if let Some(event) = self.of_epoch_mut(partition, epoch).cloned() {
             let key = format!("{}/{}/{}", event.kind.name(), event.reason.name(), event.result.name());
             *self.ended.entry(key).or_default() += 1;
-            self.totals.ended(event);
+            self.totals.ended(&event);
         }
     }
 }
@@ -352,7 +377,7 @@ mod tests {
         for kind in [EventKind::Initial, EventKind::Failover, EventKind::Switchover] {
             assert_eq!(json(serde_json::to_value(kind).unwrap()), format!("\"{}\"", kind.name()));
         }
-        for result in [EventResult::Pending, EventResult::Success, EventResult::Failed, EventResult::Superseded] {
+        for result in [EventResult::Pending, EventResult::Success, EventResult::Failed, EventResult::Withheld] {
             assert_eq!(json(serde_json::to_value(result).unwrap()), format!("\"{}\"", result.name()));
         }
     }

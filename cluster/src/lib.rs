@@ -7,6 +7,7 @@
 
 mod agent;
 mod assignment;
+mod can_stop;
 mod detector;
 mod disk;
 mod histogram;
@@ -14,6 +15,7 @@ mod history;
 mod identity;
 mod ids;
 pub mod invariants;
+mod operation;
 mod options;
 mod planner;
 mod raft;
@@ -25,13 +27,21 @@ mod view;
 
 pub use agent::{Cluster, HandOver, StartError};
 pub use assignment::{Assignment, Assignments, Order};
+pub use can_stop::can_stop;
 pub use histogram::{Histogram, PHASE_BOUNDS_S, SHORT_BOUNDS_S, TOTAL_BOUNDS_S};
 pub use history::{
     CandidateReason, EventKind, EventResult, Evidence, HistoryEvent, NodeRef, PassedOver, Phases, Reason, WallTime,
 };
 pub use identity::{Identity, IdentityError};
 pub use ids::{Epoch, EventId, NodeId, Offset, PartitionId, Slot};
+pub use operation::{
+    Act, ActError, ActRequest, Acted, Candidate, Drain, Operation, OperationId, OperationState, PAUSE_MS_MAX,
+    PartitionPreflight, Pause, Preflight, Step, StepState, Which,
+};
 pub use options::{Options, Settings};
-pub use report::{NodeReport, PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport, Replicas, Role};
+pub use report::{
+    HandoverStep, HandoverWord, NodeReport, PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport,
+    Replicas, Role,
+};
 pub use totals::{LastChange, Totals, phases_by_name};
 pub use view::{Liveness, Meters, NodeView, PartitionView, View, WithheldView};

@@ -7,19 +7,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::detector::{Cause, Moment, Verdict, ms_between};
-use crate::history::{EventKind, EventResult, Evidence, HistoryEvent, PassedOver, Phases, Reason, WallTime};
+use crate::history::{EventKind, Evidence, PassedOver, Phases, Reason, WallTime};
 use crate::ids::{Epoch, NodeId, Offset, PartitionId};
+use crate::operation::OperationId;
 use crate::options::Settings;
 use crate::report::{NodeReport, Role};
 use crate::state::{Command, OrderCommand, Partition, Stage, State};
 use crate::view::Liveness;
 
 mod candidates;
+mod operate;
 mod placement;
+mod preflight;
 #[cfg(test)]
 mod tests;
+mod withhold;
 
 use candidates::{Choice, choose};
+pub(crate) use preflight::{Resolved, preflight};
+pub(crate) use withhold::flap;
 
 /// Commands in one plan; what is left follows in the next.
 const COMMANDS_MAX: usize = 2_000;
@@ -53,6 +59,9 @@ pub(crate) struct NodeFacts<'a> {
     pub(crate) report: Option<&'a NodeReport>,
     pub(crate) replicas_here: bool,
     pub(crate) nofailover: bool,
+    pub(crate) version: String,
+    /// Milliseconds since it was heard of; none if never.
+    pub(crate) last_heard_ms: Option<u64>,
     pub(crate) address: String,
     pub(crate) zone: String,
     /// Verdicts on its processes, present and past.
@@ -96,7 +105,7 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Withheld {
     pub(crate) partition: PartitionId,
-    /// `no_candidate`, `antiflap`, `same_offset` or `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset`, `paused` or `no_quorum`.
     pub(crate) reason: &'static str,
     pub(crate) remaining: Option<Duration>,
     /// Where tenures end again and again.
@@ -113,11 +122,24 @@ pub(crate) struct Need {
     verdict: Option<Verdict>,
     /// Death is proved, not only believed.
     proved: bool,
+    /// What an operator wants of it.
+    pub(crate) wish: Wish,
+}
+
+/// What an operator wants of a change; nothing for one that nobody asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) operation: Option<OperationId>,
+    pub(crate) by: Option<String>,
+    /// The only node that may take it.
+    pub(crate) to: Option<NodeId>,
+    pub(crate) allow_cold: bool,
+    pub(crate) allow_nofailover: bool,
 }
 
 impl Need {
     fn new(kind: EventKind, reason: Reason) -> Self {
-        Self { kind, reason, verdict: None, proved: false }
+        Self { kind, reason, verdict: None, proved: false, wish: Wish::default() }
     }
 }
 
@@ -130,31 +152,32 @@ pub(crate) fn plan(facts: &Facts<'_>, state: &State, settings: &Settings) -> Pla
     let mut loads = Loads::of(state);
     for (partition, entry) in &state.partitions {
         let Some(need) = need(facts, state, *partition, entry, settings) else {
+            withhold::forget(*partition, entry, &mut plan);
             continue;
         };
-        if need.reason == Reason::Drain {
+        if need.kind == EventKind::Switchover && matches!(need.reason, Reason::Drain | Reason::Operator) {
             if moves >= settings.moves_max {
                 continue;
             }
             moves += 1;
         }
-        if let Some(remaining) = antiflap(facts, state, *partition, &need, settings) {
-            let candidates = choose(facts, state, *partition, entry, &need, &loads).passed_over;
-            let (remaining, partition) = (Some(remaining), *partition);
-            let stuck = dies_at_once(state, partition);
-            let reason = if stuck { "same_offset" } else { "antiflap" };
-            let input_offset = stuck.then(|| next_input(facts, partition)).flatten();
-            plan.withheld.push(Withheld { partition, reason, remaining, input_offset, candidates });
-            continue;
-        }
         let choice = choose(facts, state, *partition, entry, &need, &loads);
-        order(facts, *partition, entry, need, choice, settings, &mut loads, &mut plan);
+        match withhold::why(facts, state, *partition, &need, &choice, settings) {
+            Some(withheld) => {
+                operate::give_up(facts, state, &need, &withheld, &mut plan);
+                withhold::record(facts, state, entry, &need, &choice, &withheld, &mut plan);
+                plan.withheld.push(withheld);
+            }
+            None => order(facts, *partition, entry, need, choice, settings, &mut loads, &mut plan),
+        }
     }
+    operate::drained(facts, state, &mut plan);
     let busy = plan.commands.iter().any(|c| matches!(c, Command::Order(_)));
-    if !busy {
+    let paused = state.paused(None, facts.wall).is_some();
+    if !busy && !paused {
         placement::standbys(facts, state, settings, &mut loads, &mut plan);
     }
-    if plan.commands.is_empty() && plan.withheld.is_empty() {
+    if plan.commands.is_empty() && plan.withheld.is_empty() && !paused {
         placement::rebalance(facts, state, settings, &loads, &mut plan);
     }
     plan.commands.truncate(COMMANDS_MAX);
@@ -262,6 +285,9 @@ fn need(
     entry: &Partition,
     settings: &Settings,
 ) -> Option<Need> {
+    if let Some(wish) = operate::failover(state, partition) {
+        return Some(Need { proved: true, wish, ..Need::new(EventKind::Failover, Reason::Operator) });
+    }
     let Some(active) = entry.active else {
         let first = entry.epoch == Epoch(0);
         let (kind, reason) =
@@ -278,14 +304,14 @@ fn need(
             let verdict = verdict(entry.active_incarnation).or_else(|| verdict(0));
             let silent = verdict.as_ref().is_some_and(|v| v.cause == Cause::Silent);
             let reason = if silent { Reason::Silent } else { Reason::ProcessDead };
-            return Some(Need { kind: EventKind::Failover, reason, verdict, proved: !silent });
+            return Some(Need { verdict, proved: !silent, ..Need::new(EventKind::Failover, reason) });
         }
         Liveness::Unknown | Liveness::Suspect => return None,
         Liveness::Live => {}
     }
     if seen.incarnation.is_some_and(|i| i != entry.active_incarnation) {
         let verdict = verdict(entry.active_incarnation);
-        return Some(Need { kind: EventKind::Failover, reason: Reason::ProcessDead, verdict, proved: true });
+        return Some(Need { verdict, proved: true, ..Need::new(EventKind::Failover, Reason::ProcessDead) });
     }
     if entry.floor >= entry.epoch || entry.stage == Stage::Superseded {
         return Some(Need::new(EventKind::Failover, Reason::EpochJump));
@@ -303,68 +329,24 @@ fn need(
     if failed {
         return Some(Need::new(EventKind::Failover, Reason::PromotionFailed));
     }
+    if let Some(wish) = operate::switchover(state, partition).filter(|_| entry.stage == Stage::Confirmed) {
+        return Some(Need { wish, ..Need::new(EventKind::Switchover, Reason::Operator) });
+    }
     let node = state.nodes.get(&active)?;
     if node.stopping || seen.report.is_some_and(|r| r.stopping) {
         return Some(Need::new(EventKind::Switchover, Reason::Shutdown));
     }
-    if node.draining && entry.stage == Stage::Confirmed {
+    if node.drain.is_some() && entry.stage == Stage::Confirmed {
         return Some(Need::new(EventKind::Switchover, Reason::Drain));
     }
     None
-}
-
-/// Tenures in a row that ended with their process before the first commit: something in the input kills it, and one node
-/// after the other would follow.
-const DEATHS_IN_A_ROW: usize = 3;
-
-fn dies_at_once(state: &State, partition: PartitionId) -> bool {
-    let tenures = state.history.events.iter().rev().filter(|event| event.partition == partition);
-    let died = |event: &&HistoryEvent| {
-        event.reason == Reason::ProcessDead && matches!(event.result, EventResult::Pending | EventResult::Failed)
-    };
-    tenures.take_while(died).count() >= DEATHS_IN_A_ROW
-}
-
-/// Where the next tenure would begin to read.
-fn next_input(facts: &Facts<'_>, partition: PartitionId) -> Option<Offset> {
-    let reports = facts.nodes.values().filter_map(|node| node.report);
-    reports.filter_map(|report| report.replica(partition)?.next_input).max()
-}
-
-/// The time for which an automatic failover is still held back.
-fn antiflap(
-    facts: &Facts<'_>,
-    state: &State,
-    partition: PartitionId,
-    need: &Need,
-    settings: &Settings,
-) -> Option<Duration> {
-    let entry = state.partitions.get(&partition)?;
-    let by_detector = matches!(need.reason, Reason::ProcessDead | Reason::Silent | Reason::Stuck | Reason::Stalled);
-    if need.kind != EventKind::Failover || !by_detector {
-        return None;
-    }
-    let window_ms = millis(settings.antiflap_window);
-    let recent: Vec<_> = entry.failovers.iter().filter(|t| facts.wall.0.saturating_sub(t.0) < window_ms).collect();
-    // The k-th failover in the window waits 0, 0, base, 2 base, …; without proof of death one step earlier.
-    let k = recent.len() + 1 + usize::from(!need.proved);
-    let last = recent.iter().map(|t| t.0).max()?;
-    let pause = if dies_at_once(state, partition) {
-        settings.antiflap_max
-    } else {
-        let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
-        let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
-        settings.antiflap_base.saturating_mul(factor).min(settings.antiflap_max)
-    };
-    let passed = Duration::from_millis(u64::try_from(facts.wall.0.saturating_sub(last)).unwrap_or(0));
-    pause.checked_sub(passed).filter(|left| !left.is_zero())
 }
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Turns a choice into an order, or into a decision withheld.
+/// Turns a choice into an order.
 #[allow(clippy::too_many_arguments)] // one call, and a struct for it would only repeat these names
 fn order(
     facts: &Facts<'_>,
@@ -376,17 +358,7 @@ fn order(
     loads: &mut Loads,
     plan: &mut Plan,
 ) {
-    let Some(target) = choice.target else {
-        let candidates = choice.passed_over;
-        plan.withheld.push(Withheld {
-            partition,
-            reason: "no_candidate",
-            remaining: None,
-            input_offset: None,
-            candidates,
-        });
-        return;
-    };
+    let Some(target) = choice.target else { return };
     let target_incarnation = facts.nodes.get(&target).and_then(|n| n.incarnation).unwrap_or(0);
     let epoch = Epoch(entry.epoch.max(entry.floor).max(choice.highest_epoch).0 + 1);
     let mut standbys = entry.standbys.clone();
@@ -404,12 +376,13 @@ fn order(
         standbys,
         kind: need.kind,
         reason: need.reason,
-        by: None,
+        by: need.wish.by,
         at: facts.wall,
         evidence,
         phases_ms,
         passed_over: choice.passed_over,
         antiflap_window_ms: millis(settings.antiflap_window),
+        operation: need.wish.operation,
     })));
 }
 

@@ -103,6 +103,9 @@ pub struct PromotionOutcome {
     pub records_caught_up: u64,
     /// Input records read again because the old active had not committed them.
     pub readings_replayed: u64,
+    /// Of a switchover: from the end of the old active's reading to the first commit, in milliseconds.
+    #[serde(default)]
+    pub pause_ms: Option<f64>,
 }
 
 /// The end of a promotion.
@@ -126,10 +129,45 @@ pub enum PromotionResult {
 /// Phases of a promotion on the promoted node, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromotionPhases {
+    /// Of a switchover: from the order until the old active had stopped reading.
+    #[serde(default)]
+    pub prepare: f64,
+    /// Of a switchover: the old active's last commit.
+    #[serde(default)]
+    pub last_commit: f64,
     /// From the order to the broker's refusal of the old active.
     pub fence: f64,
     /// From there until the changelog is applied to its end.
     pub catch_up: f64,
     /// From there to the first commit.
     pub first_output: f64,
+}
+
+/// What the old active and its successor tell each other at a switchover. Either may be lost, so each is repeated until it
+/// is answered; nothing rests on them but how short the pause is, for the successor fences in any case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HandoverWord {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The successor's epoch.
+    pub epoch: Epoch,
+    /// What is told.
+    pub step: HandoverStep,
+}
+
+/// A step of a switchover.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoverStep {
+    /// The successor is connected and caught up: stop.
+    Ready,
+    /// The old active has stopped, or is not there any more.
+    Left {
+        /// Where the input goes on; none if it is not known.
+        next_input: Option<Offset>,
+        /// Milliseconds since it stopped reading.
+        stopped_ms: f64,
+        /// Milliseconds of its last commit.
+        last_commit_ms: f64,
+    },
 }

@@ -8,13 +8,16 @@ use crate::assignment::{Assignment, Order};
 use crate::history::{EventKind, EventResult, History, HistoryEvent, NodeRef, Phases, Reason, WallTime};
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
 use crate::invariants;
-use crate::report::{PromotionOutcome, PromotionResult};
+use crate::operation::{Drain, OperationId, Pause};
+use crate::report::{PromotionOutcome, PromotionPhases, PromotionResult};
 
 mod command;
+mod operations;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use command::{Batch, Command, NewNode, OrderCommand, Timing};
+pub(crate) use command::{Batch, Command, NewNode, OrderCommand, Timing, WithheldCommand};
+pub(crate) use operations::Operations;
 
 /// Failovers of a partition that are remembered for the anti-flap pause.
 const FAILOVERS_MAX: usize = 64;
@@ -35,6 +38,12 @@ pub(crate) struct State {
     pub(crate) partitions: BTreeMap<PartitionId, Partition>,
     /// What happened.
     pub(crate) history: History,
+    /// What operators asked for.
+    #[serde(default)]
+    pub(crate) operations: Operations,
+    /// No automatic act in the whole cluster.
+    #[serde(default)]
+    pub(crate) pause: Option<Pause>,
 }
 
 /// A node that belongs to the cluster.
@@ -48,7 +57,9 @@ pub(crate) struct Node {
     pub(crate) incarnation: u64,
     /// That process said that it is shutting down.
     pub(crate) stopping: bool,
-    pub(crate) draining: bool,
+    /// An operator drains it.
+    #[serde(default)]
+    pub(crate) drain: Option<Drain>,
     /// The node whose slot this one took over and whose place it has not yet taken.
     pub(crate) replaces: Option<NodeId>,
 }
@@ -68,11 +79,14 @@ pub(crate) struct Partition {
     pub(crate) stage: Stage,
     /// Times of automatic failovers, for the anti-flap pause.
     pub(crate) failovers: Vec<WallTime>,
-    /// Reasons for which the end of this epoch was withheld, each counted once.
-    #[serde(default)]
-    pub(crate) withheld: Vec<String>,
     /// Log index of the newest change.
     pub(crate) revision: u64,
+    /// No automatic act.
+    #[serde(default)]
+    pub(crate) pause: Option<Pause>,
+    /// Why a decision is withheld, as the history says.
+    #[serde(default)]
+    pub(crate) withheld: Option<String>,
 }
 
 /// How far the newest order of a partition has come.
@@ -100,6 +114,8 @@ pub(crate) enum Event {
     Assigned(PartitionId),
     /// A new node has this id.
     Allotted(NodeId),
+    /// A request is this operation.
+    Begun(OperationId),
     /// The command did not fit the state and changed nothing.
     Ignored(&'static str),
 }
@@ -142,13 +158,10 @@ impl State {
                 }
                 _ => ignored("no such process"),
             },
-            Command::Draining { node, draining } => match self.nodes.get_mut(&node) {
-                Some(known) => {
-                    known.draining = draining;
-                    Vec::new()
-                }
-                None => ignored("no such node"),
-            },
+            Command::Begin { request, steps, at } => self.begin(*request, steps, at),
+            Command::GiveUp { operation, partition, detail, at } => self.give_up(operation, partition, detail, at),
+            Command::Drained { node, at } => self.drained(node, at),
+            Command::Withheld(withheld) => self.withheld(*withheld, events_max),
             Command::Tombstone { node } => self.tombstone(index, node),
             Command::CreatePartitions { count } => self.create(count),
             Command::Order(order) => self.order(index, *order, events_max),
@@ -164,7 +177,6 @@ impl State {
                 _ => ignored("no such partition, or known"),
             },
             Command::FalsePositive { node, incarnation } => self.false_positive(node, incarnation),
-            Command::Withheld { partition, epoch, reason } => self.withheld(partition, epoch, reason),
             Command::Note { seq, text } => {
                 match self.history.events.iter_mut().find(|e| e.seq == seq) {
                     Some(event) => event.note = Some(text),
@@ -218,6 +230,7 @@ impl State {
         let Some(gone) = self.nodes.remove(&node) else {
             return vec![Event::Ignored("no such node")];
         };
+        self.drained_node_gone(&gone.slot, gone.drain.as_ref(), WallTime(0));
         self.tombstones.insert(node, gone.slot);
         let successor = self.nodes.iter_mut().find(|(_, n)| n.replaces == Some(node)).map(|(id, n)| {
             n.replaces = None;
@@ -265,6 +278,7 @@ impl State {
         let from_incarnation = if entry.active.is_some() { entry.active_incarnation } else { 0 };
         let from = entry.active.map(|node| self.node_ref(node));
         self.end_pending(order.partition, order.expected, order.reason);
+        self.steps_ordered(&order);
         let event = HistoryEvent {
             seq: 0,
             kind: order.kind,
@@ -280,10 +294,13 @@ impl State {
             evidence: order.evidence,
             phases_ms: order.phases_ms,
             total_ms: None,
+            pause_ms: None,
             records_caught_up: 0,
             readings_replayed: 0,
             passed_over: order.passed_over,
             false_positive: false,
+            withheld: None,
+            operation: order.operation,
             error: None,
             note: None,
         };
@@ -307,14 +324,28 @@ impl State {
         entry.standbys = order.standbys.into_iter().filter(|s| *s != order.target).collect();
         entry.since = order.at;
         entry.stage = Stage::Ordered;
-        entry.withheld.clear();
         entry.revision = index;
+        entry.withheld = None;
         invariants::uphold(
             invariants::ordered_epoch_rises(before, entry.floor, entry.epoch)
                 .and_then(|()| invariants::active_is_no_standby(entry.active, &entry.standbys)),
             Some(order.partition),
         );
         vec![Event::Assigned(order.partition)]
+    }
+
+    /// Puts a decision that is withheld into the history, or forgets that one was.
+    fn withheld(&mut self, command: WithheldCommand, events_max: usize) -> Vec<Event> {
+        let WithheldCommand { partition, why, event } = command;
+        let Some(entry) = self.partitions.get_mut(&partition).filter(|entry| entry.withheld != why) else {
+            return vec![Event::Ignored("no such partition, or known")];
+        };
+        entry.withheld.clone_from(&why);
+        if let (Some(why), Some(event)) = (why, event) {
+            *self.history.totals.withheld.entry(why).or_default() += 1;
+            self.history.push(event, events_max);
+        }
+        Vec::new()
     }
 
     /// An order without outcome ends when the next one is given.
@@ -331,18 +362,6 @@ impl State {
         };
         event.error.get_or_insert_with(|| "no outcome before the next order".into());
         self.history.count_end(partition, epoch);
-    }
-
-    /// A decision was withheld; several leaders may say so.
-    fn withheld(&mut self, partition: PartitionId, epoch: Epoch, reason: String) -> Vec<Event> {
-        match self.partitions.get_mut(&partition) {
-            Some(entry) if entry.epoch == epoch && !entry.withheld.contains(&reason) => {
-                *self.history.totals.withheld.entry(reason.clone()).or_default() += 1;
-                entry.withheld.push(reason);
-                Vec::new()
-            }
-            _ => vec![Event::Ignored("counted before, or another epoch")],
-        }
     }
 
     fn set_standbys(&mut self, index: u64, partition: PartitionId, revision: u64, standbys: Vec<NodeId>) -> Vec<Event> {
@@ -366,10 +385,10 @@ impl State {
             return vec![Event::Ignored("reported before")];
         }
         let first = event.result == EventResult::Pending;
-        let Phases { detect, held, elect, decide, .. } = timing.as_ref().map_or(event.phases_ms, |t| t.phases_ms);
-        let there = outcome.phases_ms;
-        let (fence, catch_up, first_output) = (there.fence, there.catch_up, there.first_output);
-        event.phases_ms = Phases { detect, held, elect, decide, fence, catch_up, first_output };
+        let here = timing.as_ref().map_or(event.phases_ms, |t| t.phases_ms);
+        let PromotionPhases { prepare, last_commit, fence, catch_up, first_output } = outcome.phases_ms;
+        event.phases_ms = Phases { prepare, last_commit, fence, catch_up, first_output, ..here };
+        event.pause_ms = outcome.pause_ms;
         event.records_caught_up = outcome.records_caught_up;
         event.readings_replayed = outcome.readings_replayed;
         let mut seen_above = None;
@@ -383,9 +402,11 @@ impl State {
         };
         event.total_ms = timing.map(|t| t.total_ms).filter(|_| event.result == EventResult::Success);
         let result = event.result;
+        let event = event.clone();
         if first {
             self.history.count_end(outcome.partition, outcome.epoch);
         }
+        self.step_ended(&event, at);
         if let Some(entry) = self.partitions.get_mut(&outcome.partition) {
             entry.floor = entry.floor.max(seen_above.unwrap_or_default());
             if entry.epoch == outcome.epoch {
@@ -404,7 +425,7 @@ impl State {
         for event in &mut self.history.events {
             let by_detector = matches!(event.reason, Reason::ProcessDead | Reason::Silent);
             let same = event.from.as_ref().is_some_and(|f| f.node_id == node) && event.from_incarnation == incarnation;
-            if by_detector && same && !event.false_positive {
+            if by_detector && same && event.result != EventResult::Withheld && !event.false_positive {
                 event.false_positive = true;
                 found += 1;
                 *self.history.totals.false_failovers.entry(event.reason.name().to_owned()).or_default() += 1;

@@ -18,7 +18,7 @@ pub struct Totals {
     pub last: BTreeMap<String, LastChange>,
     /// Failovers after which the deposed process was heard again, by reason.
     pub false_failovers: BTreeMap<String, u64>,
-    /// Decisions withheld by reason, each once for a partition's epoch.
+    /// Decisions withheld by reason, each once while it lasts.
     pub withheld: BTreeMap<String, u64>,
 }
 
@@ -33,9 +33,11 @@ pub struct LastChange {
 
 /// The phases by the names that they have in the history, in their order.
 #[must_use]
-pub fn phases_by_name(phases: &Phases) -> [(&'static str, f64); 7] {
-    let Phases { detect, held, elect, decide, fence, catch_up, first_output } = *phases;
+pub fn phases_by_name(phases: &Phases) -> [(&'static str, f64); 9] {
+    let Phases { prepare, last_commit, detect, held, elect, decide, fence, catch_up, first_output } = *phases;
     [
+        ("prepare", prepare),
+        ("last_commit", last_commit),
         ("detect", detect),
         ("held", held),
         ("elect", elect),

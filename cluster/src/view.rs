@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::histogram::Histogram;
 use crate::history::{PassedOver, WallTime};
 use crate::ids::{Epoch, NodeId, Offset, PartitionId, Slot};
+use crate::operation::{Drain, Operation, Pause};
 use crate::report::NodeReport;
 use crate::totals::Totals;
 
@@ -43,8 +44,10 @@ pub struct View {
     pub partitions: Vec<PartitionView>,
     /// Decisions that were withheld and are still; on the leader only.
     pub withheld: Vec<WithheldView>,
-    /// Decisions withheld since this process leads, by reason.
-    pub withheld_total: BTreeMap<String, u64>,
+    /// No automatic act in the whole cluster.
+    pub pause: Option<Pause>,
+    /// Operators' acts that go on, oldest first.
+    pub operations: Vec<Operation>,
     /// Why Raft has stopped on this node, if it has: it takes no part any more until it is restarted.
     pub raft_failed: Option<String>,
     /// What is not as it should be, one sentence each.
@@ -124,6 +127,14 @@ pub struct NodeView {
     pub voter: bool,
     /// Whether it is being drained.
     pub draining: bool,
+    /// Who drains it, and why.
+    pub drain: Option<Drain>,
+    /// Id of its disk.
+    pub store_uuid: String,
+    /// Newest entry of its Raft log, as it told last.
+    pub last_log_index: Option<u64>,
+    /// Whether it is never promoted automatically.
+    pub nofailover: bool,
     /// Whether it is shutting down.
     pub stopping: bool,
     /// Its version, if heard of.
@@ -149,6 +160,14 @@ pub struct PartitionView {
     pub since: WallTime,
     /// Whether the promotion of the active has ended well.
     pub confirmed: bool,
+    /// The active before, which works on until its successor is ready.
+    pub handover_from: Option<NodeId>,
+    /// No automatic act.
+    pub pause: Option<Pause>,
+    /// Automatic failovers in the anti-flap window.
+    pub failovers_recent: u32,
+    /// So long, in milliseconds from now, anti-flap would hold the next automatic failover back.
+    pub next_failover_held_ms: u64,
 }
 
 /// A decision that was withheld.
@@ -156,8 +175,8 @@ pub struct PartitionView {
 pub struct WithheldView {
     /// The partition.
     pub partition: PartitionId,
-    /// `no_candidate`, `antiflap`, `same_offset` (one active after the other died there before its first commit) or
-    /// `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset` (one active after the other died there before its first commit), `paused`
+    /// or `no_quorum`.
     pub reason: String,
     /// For how long, in milliseconds.
     pub for_ms: u64,

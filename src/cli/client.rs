@@ -1,6 +1,6 @@
 //! Asks nodes over HTTP, one after the other until one answers.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use serde::de::DeserializeOwned;
 
@@ -14,7 +14,9 @@ pub const EXIT_ERROR: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 /// Exit code: refused, reasons printed.
 pub const EXIT_REFUSED: u8 = 3;
-/// Exit code: no node can be reached.
+/// Exit code: not finished within `--wait`; it goes on.
+pub const EXIT_GOES_ON: u8 = 4;
+/// Exit code: no node can be reached, or no quorum where one is needed.
 pub const EXIT_UNREACHABLE: u8 = 5;
 /// Exit code: not authorised.
 pub const EXIT_UNAUTHORISED: u8 = 8;
@@ -49,6 +51,9 @@ pub struct ClientArgs {
     /// Longest wait for each node.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub timeout: Timespan,
+    /// File with the token of who asks; its first line counts.
+    #[arg(long, value_name = "FILE", env = "HOTSPARE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
     /// How the result is printed.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -72,6 +77,16 @@ pub enum ClientError {
         status: u16,
         /// What it said.
         detail: String,
+        /// The whole answer.
+        body: String,
+    },
+    /// The token cannot be read.
+    #[error("--token-file {path}: {error}")]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
     },
     /// The answer is none that this version understands.
     #[error("{server} answered what this version does not understand: {why}. Is it a hotspare node of this version?")]
@@ -89,9 +104,10 @@ impl ClientError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unreachable(_) => EXIT_UNREACHABLE,
-            Self::Refused { status: 400 | 404, .. } => EXIT_USAGE,
+            Self::Token { .. } | Self::Refused { status: 400 | 404, .. } => EXIT_USAGE,
             Self::Refused { status: 401 | 403, .. } => EXIT_UNAUTHORISED,
             Self::Refused { status: 409, .. } => EXIT_REFUSED,
+            Self::Refused { status: 503, body, .. } if kind(body) == "no_leader" => EXIT_UNREACHABLE,
             Self::Refused { .. } | Self::NotUnderstood { .. } => EXIT_ERROR,
         }
     }
@@ -122,6 +138,14 @@ impl Answer {
 pub struct Client {
     agent: ureq::Agent,
     servers: Vec<String>,
+    token_file: Option<PathBuf>,
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+enum Ask<'a> {
+    Get,
+    Post { body: &'a str, request_id: &'a str },
 }
 
 impl Client {
@@ -136,7 +160,7 @@ impl Client {
             .proxy(None)
             .user_agent(concat!("hotspare/", env!("CARGO_PKG_VERSION")));
         let servers = args.servers.iter().map(|server| server.trim().trim_end_matches('/').to_owned()).collect();
-        Self { agent: config.build().new_agent(), servers }
+        Self { agent: config.build().new_agent(), servers, token_file: args.token_file.clone() }
     }
 
     /// GET of a path with its parameters.
@@ -144,42 +168,83 @@ impl Client {
     /// # Errors
     /// Nobody answered, or the answer is an error. An error other than "busy" is not asked again elsewhere.
     pub fn get(&self, path: &str) -> Result<Answer, ClientError> {
+        self.ask(path, Ask::Get)
+    }
+
+    /// POST of a JSON body. The same request id is sent to each node, so that it is done once.
+    ///
+    /// # Errors
+    /// As [`Client::get`]; also the token cannot be read.
+    pub fn post(&self, path: &str, body: &str, request_id: &str) -> Result<Answer, ClientError> {
+        self.ask(path, Ask::Post { body, request_id })
+    }
+
+    fn token(&self) -> Result<Option<String>, ClientError> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let text = std::fs::read_to_string(path).map_err(|error| ClientError::Token { path: path.clone(), error })?;
+        Ok(Some(text.lines().next().unwrap_or_default().trim().to_owned()))
+    }
+
+    fn ask(&self, path: &str, ask: Ask<'_>) -> Result<Answer, ClientError> {
+        let token = self.token()?;
         let mut failures = Vec::new();
         let mut busy = None;
         for server in &self.servers {
-            match self.get_from(server, path) {
+            match self.ask_one(server, path, ask, token.as_deref()) {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Silent(why)) => failures.push(format!("{server}: {why}")),
-                Err(Failure::Answer(status @ 500.., detail)) => {
-                    busy = Some(ClientError::Refused { server: server.clone(), status, detail });
+                Err(Failure::Answer(status @ 500.., body)) => {
+                    busy = Some(ClientError::Refused { server: server.clone(), status, detail: detail(&body), body });
                 }
-                Err(Failure::Answer(status, detail)) => {
-                    return Err(ClientError::Refused { server: server.clone(), status, detail });
+                Err(Failure::Answer(status, body)) => {
+                    return Err(ClientError::Refused { server: server.clone(), status, detail: detail(&body), body });
                 }
             }
         }
         Err(busy.unwrap_or(ClientError::Unreachable(failures)))
     }
 
-    fn get_from(&self, server: &str, path: &str) -> Result<Answer, Failure> {
+    fn ask_one(&self, server: &str, path: &str, ask: Ask<'_>, token: Option<&str>) -> Result<Answer, Failure> {
         let base = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         if base.starts_with("https:") {
             return Err(Failure::Silent("this version speaks http only".to_owned()));
         }
         let silent = |error: ureq::Error| Failure::Silent(error.to_string());
-        let mut response = self.agent.get(format!("{base}{path}")).call().map_err(silent)?;
+        let url = format!("{base}{path}");
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let response = match ask {
+            Ask::Get => match bearer {
+                Some(bearer) => self.agent.get(url).header("authorization", bearer).call(),
+                None => self.agent.get(url).call(),
+            },
+            Ask::Post { body, request_id } => {
+                let post = self.agent.post(url).header("content-type", "application/json");
+                let post = post.header("idempotency-key", request_id);
+                match bearer {
+                    Some(bearer) => post.header("authorization", bearer).send(body),
+                    None => post.send(body),
+                }
+            }
+        };
+        let mut response = response.map_err(silent)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string().map_err(silent)?;
-        if status == 200 {
+        if (200..300).contains(&status) {
             return Ok(Answer { server: server.to_owned(), body });
         }
-        Err(Failure::Answer(status, detail(&body)))
+        Err(Failure::Answer(status, body))
     }
 }
 
 enum Failure {
     Silent(String),
     Answer(u16, String),
+}
+
+/// The type of a problem document; empty where it is none.
+fn kind(body: &str) -> String {
+    let problem: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    problem["type"].as_str().unwrap_or_default().to_owned()
 }
 
 /// What a problem document says, or the beginning of what it is instead.
@@ -208,6 +273,7 @@ mod tests {
         Client::new(&ClientArgs {
             servers: servers.iter().map(|server| (*server).to_owned()).collect(),
             timeout: Timespan::from_ms(timeout_ms),
+            token_file: None,
             format: Format::Table,
         })
     }

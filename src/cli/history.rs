@@ -105,6 +105,7 @@ fn line(text: &mut String, event: &HistoryEvent) {
         EventResult::Success => "success",
         EventResult::Failed => "failed",
         EventResult::Superseded => "superseded",
+        EventResult::Withheld => "withheld",
     };
     let from = event.from.as_ref().map_or("none", |from| &from.slot.0);
     let total = event.total_ms.map_or_else(|| "?".to_owned(), |ms| format!("{ms:.1}ms"));
@@ -133,6 +134,15 @@ fn details(text: &mut String, event: &HistoryEvent) {
     if let Some(by) = &event.by {
         detail("by", by.clone());
     }
+    if let Some(operation) = event.operation {
+        detail("operation", operation.to_string());
+    }
+    if let Some(why) = &event.withheld {
+        detail("withheld", why.clone());
+    }
+    if let Some(pause) = event.pause_ms {
+        detail("pause", format!("{pause:.1}ms"));
+    }
     if !event.evidence.is_empty() {
         let one = |e: &hotspare_cluster::Evidence| format!("{} seen by {} at {:.1}ms", e.what, e.seen_by, e.at_ms);
         detail("evidence", event.evidence.iter().map(one).collect::<Vec<_>>().join(", "));
@@ -154,10 +164,12 @@ fn details(text: &mut String, event: &HistoryEvent) {
     }
 }
 
-/// Those that take part in every change, and `detect`, `held` and `elect` where they took time.
-fn phases(phases: &Phases) -> String {
-    let Phases { detect, held, elect, decide, fence, catch_up, first_output } = *phases;
-    let sometimes = [("detect", detect), ("held", held), ("elect", elect)].into_iter().filter(|(_, ms)| *ms > 0.0);
+/// Those that take part in every change, and the others where they took time.
+pub(crate) fn phases(phases: &Phases) -> String {
+    let Phases { prepare, last_commit, detect, held, elect, decide, fence, catch_up, first_output } = *phases;
+    let planned = [("prepare", prepare), ("last commit", last_commit)];
+    let found = [("detect", detect), ("held", held), ("elect", elect)];
+    let sometimes = planned.into_iter().chain(found).filter(|(_, ms)| *ms > 0.0);
     let always = [("decide", decide), ("fence", fence), ("catch up", catch_up), ("first output", first_output)];
     sometimes.chain(always).map(|(name, ms)| format!("{name} {ms:.1}ms")).collect::<Vec<_>>().join("  ")
 }

@@ -5,6 +5,8 @@ pub mod config_init;
 pub mod demo;
 pub mod generate;
 pub mod history;
+pub mod members;
+pub mod operate;
 pub mod status;
 pub mod topics;
 pub mod try_;

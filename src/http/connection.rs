@@ -2,13 +2,14 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use axum::{extract::connect_info::Connected, serve::IncomingStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
@@ -70,6 +71,16 @@ impl axum::serve::Listener for Bounded {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller(pub(super) IpAddr);
+
+impl Connected<IncomingStream<'_, Bounded>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Bounded>) -> Self {
+        Self(stream.remote_addr().ip())
     }
 }
 

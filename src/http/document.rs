@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use hotspare_cluster::{Epoch, Liveness, NodeId, Offset, PartitionId, PassedOver, Role, Slot, WallTime};
+use hotspare_cluster::{
+    Drain, Epoch, Liveness, NodeId, Offset, Operation, PartitionId, PassedOver, Pause, Role, Slot, WallTime,
+};
 use serde::{Deserialize, Serialize};
 
 /// How the cluster is, as this node sees it.
@@ -68,8 +70,14 @@ pub struct StatusDoc {
     pub partitions: Vec<PartitionDoc>,
     /// Decisions withheld now; on the leader only.
     pub withheld: Vec<WithheldDoc>,
-    /// Decisions withheld since this process leads, by reason.
+    /// Failovers withheld, by reason, of the whole history.
     pub withheld_total: BTreeMap<String, u64>,
+    /// No automatic act in the whole cluster.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// Operators' acts that go on.
+    #[serde(default)]
+    pub operations: Vec<Operation>,
     /// Suspicions by outcome.
     pub suspicions: BTreeMap<String, u64>,
     /// Refused peer connections by reason.
@@ -107,6 +115,18 @@ pub struct NodeDoc {
     pub voter: bool,
     /// Whether it is being drained.
     pub draining: bool,
+    /// Who drains it, and why.
+    #[serde(default)]
+    pub drain: Option<Drain>,
+    /// Id of its disk.
+    #[serde(default)]
+    pub store_uuid: String,
+    /// Newest entry of its Raft log, as it told last.
+    #[serde(default)]
+    pub last_log_index: Option<u64>,
+    /// Whether it is never promoted automatically.
+    #[serde(default)]
+    pub nofailover: bool,
     /// Whether it is shutting down.
     pub stopping: bool,
     /// Its version.
@@ -199,6 +219,15 @@ pub struct PartitionDoc {
     pub standbys: Vec<StandbyDoc>,
     /// How many of them are promotable.
     pub promotable: u32,
+    /// No automatic act.
+    #[serde(default)]
+    pub pause: Option<Pause>,
+    /// Automatic failovers in the anti-flap window.
+    #[serde(default)]
+    pub failovers_recent: u32,
+    /// So long, in milliseconds from now, anti-flap would hold the next automatic failover back.
+    #[serde(default)]
+    pub next_failover_held_ms: u64,
 }
 
 /// A standby of a partition.
@@ -229,7 +258,7 @@ pub struct StandbyDoc {
 pub struct WithheldDoc {
     /// The partition.
     pub partition: PartitionId,
-    /// `no_candidate`, `antiflap`, `same_offset` or `no_quorum`.
+    /// `no_candidate`, `antiflap`, `same_offset`, `paused` or `no_quorum`.
     pub reason: String,
     /// For how long already, in milliseconds.
     pub for_ms: u64,

@@ -7,12 +7,12 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Epoch, EventKind, EventResult, HistoryEvent, LastChange, Liveness, NodeId, NodeRef, NodeReport, NodeView, Offset,
-    PHASE_BOUNDS_S, PartitionId, PartitionView, Phases, Reason, ReplicaReport, Role, Slot, TOTAL_BOUNDS_S, Totals,
-    View, WallTime,
+    Act, ActError, ActRequest, Acted, Epoch, EventKind, EventResult, HistoryEvent, LastChange, Liveness, NodeId,
+    NodeRef, NodeReport, NodeView, Offset, Operation, OperationId, PHASE_BOUNDS_S, PartitionId, PartitionView, Phases,
+    Preflight, Reason, ReplicaReport, Role, Slot, TOTAL_BOUNDS_S, Totals, View, WallTime, Which,
 };
 
-use super::{Health, ReadyLimits, Rules, Snapshot, Source, rules::Shown};
+use super::{Acting, Health, ReadyLimits, Rules, Snapshot, Source, rules::Shown};
 use crate::{
     changelog::{Counters, Progress},
     metrics::Meters,
@@ -52,6 +52,10 @@ fn node(id: u64, slot: &str, heard_ms: u64, replicas: Vec<ReplicaReport>) -> Nod
         incarnation: Some(id * 1000),
         voter: true,
         draining: false,
+        drain: None,
+        store_uuid: format!("disk-{id}"),
+        last_log_index: Some(90),
+        nofailover: false,
         stopping: false,
         version: Some("0.1.0".to_owned()),
         leader: Some(NodeId(4)),
@@ -75,6 +79,10 @@ fn partition(number: u32, epoch: u64, active: u64, standby: u64, age_ms: i64) ->
         standbys: vec![NodeId(standby)],
         since: WallTime(NOW.0 - age_ms),
         confirmed: true,
+        handover_from: None,
+        pause: None,
+        failovers_recent: 0,
+        next_failover_held_ms: 0,
     }
 }
 
@@ -212,10 +220,13 @@ pub(crate) fn events() -> Vec<HistoryEvent> {
         evidence: Vec::new(),
         phases_ms: Phases::default(),
         total_ms: Some(20.0),
+        pause_ms: None,
         records_caught_up: 0,
         readings_replayed: 0,
         passed_over: Vec::new(),
         false_positive: false,
+        withheld: None,
+        operation: None,
         error: None,
         note: None,
     };
@@ -277,6 +288,8 @@ pub(crate) fn rules() -> Rules {
         connections_max: 16,
         requests_max: 16,
         allowed_hosts: Vec::new(),
+        tokens_file: std::path::PathBuf::new(),
+        failures_per_s_max: 10,
         read_open: true,
         metrics_open: true,
         per_partition: true,
@@ -299,6 +312,10 @@ pub(crate) struct Fake {
     pub(crate) health: Health,
     /// What was counted.
     pub(crate) meters: Meters,
+    /// Operations that it knows.
+    pub(crate) operations: Mutex<Vec<Operation>>,
+    /// What it was asked for.
+    pub(crate) asked: Mutex<Vec<ActRequest>>,
 }
 
 impl Source for Fake {
@@ -324,5 +341,23 @@ impl Source for Fake {
 
     fn devices_split(&self) -> (usize, Vec<Split>) {
         (0, Vec::new())
+    }
+
+    fn operations(&self) -> Vec<Operation> {
+        self.operations.lock().unwrap().clone()
+    }
+
+    /// Refuses partition 1, has no leader for partition 2, and takes everything else.
+    fn act(&self, request: ActRequest) -> Acting<'_> {
+        let about = |p| matches!(&request.act, Act::Switchover { which: Which::Partitions(all), .. } if all.contains(&PartitionId(p)));
+        let preflight = Preflight { allowed: !about(1), detail: "why".to_owned(), partitions: Vec::new() };
+        let answer = match (about(1), about(2), request.dry_run) {
+            (true, _, _) => Err(ActError::Refused(Box::new(preflight))),
+            (_, true, _) => Err(ActError::NoLeader),
+            (_, _, true) => Ok(Acted::WouldDo(preflight)),
+            _ => Ok(Acted::Begun(OperationId(812))),
+        };
+        self.asked.lock().unwrap().push(request);
+        Box::pin(async { answer })
     }
 }

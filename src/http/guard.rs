@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{ConnectInfo, MatchedPath, Request, State},
     http::{HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use super::{Rules, Shared, problem::Problem};
+use super::{Shared, auth::Role, connection::Caller, problem::Problem};
 use crate::metrics::catalogue::{HTTP_REQUEST_SECONDS, HTTP_REQUESTS};
 
 /// Paths that have places of their own and are always open.
@@ -19,7 +19,7 @@ const HEALTH: [&str; 5] = ["/livez", "/readyz", "/startupz", "/active", "/standb
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let begin = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
-    let mut response = match refusal(&request, &shared.rules) {
+    let mut response = match refusal(&request, &shared) {
         Some(problem) => problem.into_response(),
         None => run(&shared, request, next).await,
     };
@@ -49,7 +49,8 @@ async fn run(shared: &Shared, request: Request, next: Next) -> Response {
     }
 }
 
-fn refusal(request: &Request, rules: &Rules) -> Option<Problem> {
+fn refusal(request: &Request, shared: &Shared) -> Option<Problem> {
+    let rules = &shared.rules;
     let line = request.uri().to_string().len();
     let header_bytes =
         request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum::<usize>();
@@ -68,15 +69,13 @@ fn refusal(request: &Request, rules: &Rules) -> Option<Problem> {
             return Some(Problem::new("host_not_allowed", StatusCode::MISDIRECTED_REQUEST, detail));
         }
     }
-    let (open, key) = match path {
-        "/metrics" => (rules.metrics_open, "auth.metrics"),
-        _ => (rules.read_open, "auth.read"),
-    };
-    (!open).then(|| {
-        let detail =
-            format!("{key} is \"token\", and this version does not know tokens for reading; set it to \"open\"");
-        Problem::new("auth_not_configured", StatusCode::FORBIDDEN, detail)
-    })
+    let open = if path == "/metrics" { rules.metrics_open } else { rules.read_open };
+    // What changes something is checked where it is done.
+    if open || !(request.method().is_safe()) {
+        return None;
+    }
+    let from = request.extensions().get::<ConnectInfo<Caller>>().map(|ConnectInfo(Caller(from))| *from);
+    shared.auth.check(request.headers(), from, Role::Read).err()
 }
 
 /// `[::1]:7401` → `[::1]`.

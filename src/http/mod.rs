@@ -1,6 +1,8 @@
 //! The HTTP server: health, status, history, metrics. It answers from this node's memory, so it needs neither a quorum
 //! nor Kafka, and it decides nothing.
 
+mod actions;
+mod auth;
 mod connection;
 pub mod document;
 mod guard;
@@ -23,13 +25,15 @@ use std::{
     collections::BTreeMap,
     future::Future,
     io,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use hotspare_cluster::{Cluster, HistoryEvent, PartitionId, View};
+use hotspare_cluster::{ActError, ActRequest, Acted, Cluster, HistoryEvent, Operation, PartitionId, View};
 use tokio::{net::TcpListener, sync::watch};
 
+pub use actions::ActBody;
 pub use health::{Check, Facts, Health, Probe, checks};
 pub use readiness::ReadyLimits;
 pub use rules::Rules;
@@ -49,6 +53,9 @@ const OBSERVE_EVERY: Duration = Duration::from_secs(1);
 /// Longest wait for open requests at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
+/// An act that is being asked for.
+pub type Acting<'a> = Pin<Box<dyn Future<Output = Result<Acted, ActError>> + Send + 'a>>;
+
 /// What the server shows.
 pub trait Source: Send + Sync + 'static {
     /// The cluster as this node sees it.
@@ -63,6 +70,10 @@ pub trait Source: Send + Sync + 'static {
     fn meters(&self) -> &Meters;
     /// Devices on more than one partition of this node's replicas, and the first of them by name.
     fn devices_split(&self) -> (usize, Vec<Split>);
+    /// Operators' acts that are kept, oldest first.
+    fn operations(&self) -> Vec<Operation>;
+    /// Asks the Raft leader for an act.
+    fn act(&self, request: ActRequest) -> Acting<'_>;
 }
 
 /// A node's parts, as the server shows them.
@@ -102,12 +113,21 @@ impl Source for App {
     fn devices_split(&self) -> (usize, Vec<Split>) {
         self.statuses.devices().split()
     }
+
+    fn operations(&self) -> Vec<Operation> {
+        self.cluster.operations()
+    }
+
+    fn act(&self, request: ActRequest) -> Acting<'_> {
+        Box::pin(self.cluster.act(request))
+    }
 }
 
 /// Shared by all requests.
 struct Shared {
     source: Arc<dyn Source>,
     rules: Rules,
+    auth: auth::Auth,
     requests: tokio::sync::Semaphore,
 }
 
@@ -175,15 +195,18 @@ pub async fn run_source(
     // Scrapes and probes have places of their own there.
     let watched = listeners.watched.map(|listener| connection::Bounded::new(listener, &rules));
     let requests = tokio::sync::Semaphore::new(rules.requests_max);
-    let shared = Arc::new(Shared { source, rules, requests });
+    let auth = auth::Auth::new(&rules.tokens_file, rules.failures_per_s_max);
+    let shared = Arc::new(Shared { source, rules, auth, requests });
     let (ending, mut ended) = watch::channel(false);
     let mut watched_ended = ending.subscribe();
-    let server = axum::serve(bounded, routes::router(&shared)).with_graceful_shutdown(async move {
+    let watched_router = routes::watched_router(&shared).into_make_service_with_connect_info::<connection::Caller>();
+    let router = routes::router(&shared).into_make_service_with_connect_info::<connection::Caller>();
+    let server = axum::serve(bounded, router).with_graceful_shutdown(async move {
         shutdown.await;
         ending.send_replace(true);
     });
     let watched = watched.map(|bounded| {
-        axum::serve(bounded, routes::watched_router(&shared)).with_graceful_shutdown(async move {
+        axum::serve(bounded, watched_router).with_graceful_shutdown(async move {
             // The sender is only dropped when the server has ended.
             watched_ended.wait_for(|ending| *ending).await.ok();
         })

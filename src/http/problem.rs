@@ -4,6 +4,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use hotspare_cluster::{PartitionPreflight, Preflight};
 use serde::Serialize;
 
 /// An error answer.
@@ -19,13 +20,16 @@ pub(super) struct Problem {
     /// Rules that do not hold, for health.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     checks: Vec<super::health::Check>,
+    /// Of a refused act: every candidate of every partition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    partitions: Vec<PartitionPreflight>,
 }
 
 impl Problem {
     /// A new problem.
     #[must_use]
     pub(super) fn new(kind: &'static str, status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { kind, status: status.as_u16(), detail: detail.into(), checks: Vec::new() }
+        Self { kind, status: status.as_u16(), detail: detail.into(), checks: Vec::new(), partitions: Vec::new() }
     }
 
     /// 400.
@@ -46,6 +50,13 @@ impl Problem {
         Self::new(kind, StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
+    /// With the candidates.
+    #[must_use]
+    pub(super) fn with_preflight(mut self, preflight: Preflight) -> Self {
+        self.partitions = preflight.partitions;
+        self
+    }
+
     /// With the rules that do not hold.
     #[must_use]
     pub(super) fn with_checks(mut self, checks: Vec<super::health::Check>) -> Self {
@@ -62,7 +73,7 @@ impl IntoResponse for Problem {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(self.kind, "overloaded" | "timeout") {
+        if matches!(self.kind, "overloaded" | "timeout" | "no_leader" | "too_many_failures") {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

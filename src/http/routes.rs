@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::{DefaultBodyLimit, Path, State},
     http::{StatusCode, Uri, header},
     middleware,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use hotspare_cluster::{EventKind, HistoryEvent, PartitionId, WallTime};
 use serde::Serialize;
 
 use super::{
-    Shared,
+    Shared, actions,
     document::{NodeDoc, PartitionDoc, StatusDoc},
     guard::guard,
     metrics, probes,
@@ -28,14 +28,23 @@ const EVENTS: usize = 100;
 /// Most events in one answer.
 const EVENTS_MAX: usize = 1000;
 
+/// What operators may ask for.
+const ACTS: [&str; 6] = ["/v1/switchover", "/v1/failover", "/v1/drain", "/v1/undrain", "/v1/pause", "/v1/resume"];
+
 /// All paths.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let acts = ACTS.iter().fold(Router::new(), |router, path| router.route(path, post(actions::act)));
     let api = Router::new()
         .route("/v1/status", get(whole))
         .route("/v1/nodes", get(nodes))
         .route("/v1/partitions", get(partitions))
         .route("/v1/partitions/{partition}", get(partition))
-        .route("/v1/history", get(history));
+        .route("/v1/history", get(history))
+        .route("/v1/operations", get(actions::operations))
+        .route("/v1/operations/{id}", get(actions::operation))
+        .route("/v1/can-stop/{slot}", get(actions::may_stop))
+        .route("/v1/preflight/{action}", get(actions::preflight))
+        .merge(acts);
     complete(watched().merge(api), shared)
 }
 
@@ -55,9 +64,11 @@ fn watched() -> Router<Arc<Shared>> {
 }
 
 fn complete(router: Router<Arc<Shared>>, shared: &Arc<Shared>) -> Router {
+    let bytes_max = usize::try_from(shared.rules.body_bytes_max).unwrap_or(usize::MAX);
     router
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
+        .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
         .with_state(Arc::clone(shared))
 }
@@ -67,7 +78,7 @@ async fn not_found(uri: Uri) -> Problem {
 }
 
 async fn not_allowed(uri: Uri) -> Problem {
-    let detail = format!("{} is only for GET and HEAD", uri.path());
+    let detail = format!("{} does not take this method; the header Allow names those that it takes", uri.path());
     Problem::new("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED, detail)
 }
 

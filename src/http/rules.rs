@@ -1,6 +1,6 @@
 //! What the configuration says about the server, as plain numbers.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use super::readiness::ReadyLimits;
 use crate::config::{Config, sections::Access};
@@ -28,9 +28,13 @@ pub struct Rules {
     pub requests_max: usize,
     /// Host names under which requests are answered, without port; empty: any.
     pub allowed_hosts: Vec<String>,
-    /// Whether everyone may read. Tokens are not known to this version: without this nobody may.
+    /// File with the tokens; empty: none.
+    pub tokens_file: PathBuf,
+    /// Wrong tokens a second from one address.
+    pub failures_per_s_max: u32,
+    /// Whether everyone may read, not only who has a token.
     pub read_open: bool,
-    /// Whether everyone may read metrics; the same holds.
+    /// Whether everyone may read metrics.
     pub metrics_open: bool,
     /// One series a partition, or one for all of a node.
     pub per_partition: bool,
@@ -74,6 +78,8 @@ impl Rules {
             connections_max: count(http.connections_max).min(tokio::sync::Semaphore::MAX_PERMITS),
             requests_max: count(http.requests_max).min(tokio::sync::Semaphore::MAX_PERMITS),
             allowed_hosts: http.allowed_hosts.clone(),
+            tokens_file: config.auth.tokens_file.clone(),
+            failures_per_s_max: config.auth.failures_per_s_max,
             read_open: config.auth.read == Access::Open,
             metrics_open: config.auth.metrics == Access::Open,
             per_partition: config.metrics.per_partition,

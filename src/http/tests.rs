@@ -11,6 +11,8 @@ use tokio::{net::TcpListener, sync::oneshot};
 use super::{Rules, bind, fixture, run_source};
 use crate::config::sections::HttpSection;
 
+mod actions;
+
 struct Server {
     address: SocketAddr,
     watched: SocketAddr,
@@ -72,6 +74,15 @@ impl Server {
     fn ask_at(address: SocketAddr, method: &str, path: &str) -> Answer {
         let text =
             Self::raw_at(address, &format!("{method} {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\n\r\n"));
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    fn post(&self, path: &str, headers: &str, body: &str) -> Answer {
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: node:1\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        let text = self.raw(&format!("{head}{headers}\r\n{body}"));
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }

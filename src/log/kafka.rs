@@ -79,6 +79,8 @@ pub struct KafkaLog {
     /// For requests that belong to no partition.
     queries: Arc<reader::Client>,
     warm: Arc<Pool>,
+    /// Handles for fences that were announced: no wish for other warm ones takes them away.
+    prepared: Mutex<BTreeMap<PartitionId, writer::Client>>,
     /// One thread at a time warms up; what it wants is the newest wish.
     warming: Arc<Mutex<()>>,
 }
@@ -93,7 +95,7 @@ impl KafkaLog {
         super::waits::install();
         let options = Arc::new(options);
         let queries = Arc::new(options.consumer("queries")?);
-        Ok(Self { options, queries, warm: Arc::default(), warming: Arc::default() })
+        Ok(Self { options, queries, warm: Arc::default(), prepared: Mutex::default(), warming: Arc::default() })
     }
 }
 
@@ -210,6 +212,11 @@ const SETTLE_TRIES: usize = 5;
 const OURS: [Topic; 3] = [Topic::Changelog, Topic::Output, Topic::DeadLetters];
 
 impl KafkaLog {
+    fn take_warm(&self, partition: PartitionId) -> Option<writer::Client> {
+        let mut pool = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.get_mut(&partition).and_then(|entry| entry.producer.take())
+    }
+
     /// Makes sure that no transaction of an earlier writer is left open, and tells where the changelog ends.
     ///
     /// A broker that stalled was seen to complete a fence without the abort marker of the open transaction: the records of
@@ -266,12 +273,19 @@ impl Log for KafkaLog {
         self.reader(Topic::Input, &format!("input-{partition}"))
     }
 
+    fn prepare(&self, partition: PartitionId) -> Result<(), LogError> {
+        let producer = match self.take_warm(partition) {
+            Some(producer) => producer,
+            None => self.options.connected_producer(partition)?,
+        };
+        drop(self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(partition, producer));
+        Ok(())
+    }
+
     fn fence(&self, partition: PartitionId) -> Result<Fenced, LogError> {
         let options = &self.options;
-        let warm = {
-            let mut pool = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-            pool.get_mut(&partition).and_then(|entry| entry.producer.take())
-        };
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition);
+        let warm = prepared.or_else(|| self.take_warm(partition));
         let direct = match options.fencing {
             Fencing::Auto => options.speaks_plaintext(),
             Fencing::Direct => true,

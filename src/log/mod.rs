@@ -163,6 +163,9 @@ pub trait Log: Send + Sync {
     /// A reader of the input for one partition, already connected where [`Log::keep_warm`] asked for it.
     fn input_reader(&self, partition: PartitionId) -> Result<Box<dyn Reader>, LogError>;
 
+    /// Connects what [`Log::fence`] will use, so that it is fast; the fence itself comes later.
+    fn prepare(&self, partition: PartitionId) -> Result<(), LogError>;
+
     /// Fences every earlier writer of the partition.
     fn fence(&self, partition: PartitionId) -> Result<Fenced, LogError>;
 

@@ -91,7 +91,8 @@ const REASONS: [&str; 10] = [
     "rebalance",
 ];
 const RESULTS: [&str; 3] = ["success", "failed", "superseded"];
-const PHASES: [&str; 7] = ["detect", "held", "elect", "decide", "fence", "catch_up", "first_output"];
+const PHASES: [&str; 9] =
+    ["prepare", "last_commit", "detect", "held", "elect", "decide", "fence", "catch_up", "first_output"];
 const OUTCOMES: [&str; 6] = ["counted", "late", "missing", "duplicate", "rejected", "null_record"];
 const ANY: [&str; 0] = [];
 const COMMIT_BOUNDS_S: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -113,7 +114,7 @@ catalogue! {
     FAILOVER_LAST_TIMESTAMP = "failover_last_timestamp_seconds", Gauge, History, ["kind": KINDS], "When it was decided.";
     UNAVAILABLE = "unavailable_seconds_total", Counter, History, ["kind": KINDS], "Partition-seconds without a working active: the durations added up.";
     FALSE_FAILOVERS = "false_failovers_total", Counter, History, ["reason": FAILOVER_REASONS], "Failovers after which the deposed process was heard again.";
-    FAILOVERS_WITHHELD = "failovers_withheld_total", Counter, History, ["reason": ["no_candidate", "antiflap", "same_offset"]], "Failovers decided and not done, each reason once for a partition's epoch.";
+    FAILOVERS_WITHHELD = "failovers_withheld_total", Counter, History, ["reason": ["no_candidate", "paused", "antiflap", "same_offset"]], "Failovers decided and not done, each reason once while it lasts.";
     FAILOVERS_BLOCKED_NO_QUORUM = "failovers_blocked_no_quorum_total", Counter, Node, [], "Actives seen to die while no quorum lived that could replace them.";
     SUSPICIONS = "suspicions_total", Counter, Node, ["outcome": ["confirmed", "refuted", "cleared"]], "Suspicions of other nodes that have ended.";
 

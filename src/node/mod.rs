@@ -132,6 +132,7 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
         rules: options::active(&config),
         log,
         statuses,
+        handover_within: config.node.shutdown_timeout.get() / 2,
     };
     let result = work(&config, parts, &health, asked_to_stop).await;
     end_http.send_replace(true);

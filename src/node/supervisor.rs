@@ -1,5 +1,7 @@
 //! Makes this node's replicas what the cluster has assigned: restores, follows, promotes, deposes, lets go.
 
+mod handing;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -10,8 +12,8 @@ use std::{
 };
 
 use hotspare_cluster::{
-    Assignment, Assignments, Cluster, Epoch, EventId, NodeId, PartitionId, PromotionOutcome, PromotionPhases,
-    PromotionResult,
+    Assignment, Assignments, Cluster, Epoch, EventId, EventKind, NodeId, PartitionId, PromotionOutcome,
+    PromotionPhases, PromotionResult,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -19,13 +21,15 @@ use crate::{
     log::{Log, LogError},
     metrics::catalogue::FENCED,
     partition::{
-        active::{ActiveRules, Begun, End, Tenure},
-        control::Control,
+        active::{ActiveRules, Begun, End, Tenure, TenureNews},
+        control::{Control, Left},
         restore::Restore,
         standby::{Standbys, Told},
         status::Statuses,
     },
 };
+
+use handing::Leaving;
 
 /// A node that was fenced tries again at most so often, for it may have been a successor that fenced it.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
@@ -38,6 +42,7 @@ const REBUILD_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 enum News {
     Restored(PartitionId),
     Begun(PartitionId, Epoch, Begun),
+    Left(PartitionId, Left),
     Ended(PartitionId, Epoch, End),
     Standby(Told),
 }
@@ -52,6 +57,8 @@ struct Held {
     renew_at: Option<Instant>,
     /// How long it was waited before the replica was built again.
     pause: Duration,
+    /// Who asked this node's tenure to leave, for which epoch, and what it was when it had.
+    leaving: Option<Leaving>,
 }
 
 enum State {
@@ -78,6 +85,8 @@ pub(super) struct Parts {
     pub(super) rules: ActiveRules,
     /// Where replicas tell their status.
     pub(super) statuses: Statuses,
+    /// At the end successors of this node's actives are waited for so long.
+    pub(super) handover_within: Duration,
 }
 
 /// The supervisor of a node's replicas.
@@ -120,9 +129,14 @@ impl Supervisor {
         tokio::pin!(stop);
         let mut assignments = self.parts.cluster.assignments();
         let mut tick = tokio::time::interval(TICK);
-        loop {
+        // There is one supervisor, so it is the first that takes them.
+        let (_spare, spare) = tokio::sync::mpsc::channel(1);
+        let mut words = self.parts.cluster.take_handovers().unwrap_or(spare);
+        let mut stopping: Option<Instant> = None;
+        while stopping.is_none_or(|since| self.is_handing_over() && since.elapsed() < self.parts.handover_within) {
             tokio::select! {
-                () = &mut stop => break,
+                () = &mut stop, if stopping.is_none() => stopping = Some(Instant::now()),
+                Some((from, word)) = words.recv() => self.hear_word(from, &word),
                 changed = assignments.changed() => if changed.is_err() { break },
                 news = self.inbox.recv() => if let Some(news) = news { self.hear(news) },
                 _ = tick.tick() => {}
@@ -184,7 +198,13 @@ impl Supervisor {
         let Some(held) = self.held.get_mut(&partition) else { return };
         match &held.state {
             State::Tenure { epoch, control } => {
-                if !ordered || assignment.epoch > *epoch {
+                let handed = assignment
+                    .order
+                    .as_ref()
+                    .is_some_and(|order| order.kind == EventKind::Switchover && order.from == Some(self.me));
+                if ordered && assignment.epoch > *epoch {
+                    control.finish();
+                } else if !ordered && !handed {
                     control.stop();
                 }
                 control.set_checkpoint(alone);
@@ -193,7 +213,7 @@ impl Supervisor {
                 let new = assignment.epoch > held.tried;
                 let renewed = held.renew_at.is_some_and(|at| at <= Instant::now());
                 if new || renewed {
-                    self.promote(partition, assignment.epoch, !new);
+                    self.promote(partition, assignment, !new);
                 }
             }
             State::Pausing(until) if *until <= Instant::now() => self.restore_again(partition),
@@ -210,7 +230,14 @@ impl Supervisor {
 
     fn restore(&mut self, partition: PartitionId) {
         let wanted = Arc::new(AtomicBool::new(true));
-        let held = Held { state: State::Restoring, wanted, tried: Epoch(0), renew_at: None, pause: Duration::ZERO };
+        let held = Held {
+            state: State::Restoring,
+            wanted,
+            tried: Epoch(0),
+            renew_at: None,
+            pause: Duration::ZERO,
+            leaving: None,
+        };
         self.held.insert(partition, held);
         self.restore_again(partition);
     }
@@ -228,12 +255,14 @@ impl Supervisor {
         });
     }
 
-    fn promote(&mut self, partition: PartitionId, epoch: Epoch, renewed: bool) {
+    fn promote(&mut self, partition: PartitionId, assignment: &Assignment, renewed: bool) {
+        let epoch = assignment.epoch;
+        let predecessor = self.predecessor(partition, assignment).filter(|_| !renewed);
         let Some(held) = self.held.get_mut(&partition) else { return };
         let control = Arc::new(Control::default());
         held.state = State::Tenure { epoch, control: Arc::clone(&control) };
         held.tried = epoch;
-        held.renew_at = None;
+        (held.renew_at, held.leaving) = (None, None);
         tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, renewed, "promoting");
         let tenure = Tenure {
             partition,
@@ -244,11 +273,17 @@ impl Supervisor {
             rules: self.parts.rules,
             statuses: self.parts.statuses.clone(),
             control,
+            predecessor,
         };
         let news = self.news.clone();
         let spawned = std::thread::Builder::new().name(format!("active-{partition}")).spawn(move || {
-            let begun = news.clone();
-            let end = tenure.run(move |first| drop(begun.send(News::Begun(partition, epoch, first))));
+            let told = news.clone();
+            let end = tenure.run(move |what| {
+                drop(told.send(match what {
+                    TenureNews::Begun(begun) => News::Begun(partition, epoch, begun),
+                    TenureNews::Left(left) => News::Left(partition, left),
+                }));
+            });
             drop(news.send(News::Ended(partition, epoch, end)));
         });
         if let Err(error) = spawned {
@@ -282,7 +317,9 @@ impl Supervisor {
                 phases_ms: begun.phases,
                 records_caught_up: begun.records_caught_up,
                 readings_replayed: begun.readings_replayed,
+                pause_ms: begun.pause.map(|pause| pause.as_secs_f64() * 1000.0),
             }),
+            News::Left(partition, left) => self.left(partition, left),
             News::Ended(partition, epoch, end) => self.ended(partition, epoch, end),
             News::Standby(Told::Rebuild { partition, distrust, was_level }) => {
                 self.rebuild(partition, distrust, was_level);
@@ -310,6 +347,7 @@ impl Supervisor {
             phases_ms: PromotionPhases::default(),
             records_caught_up: 0,
             readings_replayed: 0,
+            pause_ms: None,
         };
         match end {
             End::Stopped => {}

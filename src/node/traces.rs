@@ -101,13 +101,19 @@ impl Teller {
             return Vec::new();
         }
         let phases = event.phases_ms;
-        let before =
-            [("detect", phases.detect), ("held", phases.held), ("elect", phases.elect), ("decide", phases.decide)];
+        let before = [
+            ("prepare", phases.prepare),
+            ("last_commit", phases.last_commit),
+            ("detect", phases.detect),
+            ("held", phases.held),
+            ("elect", phases.elect),
+            ("decide", phases.decide),
+        ];
         let after = [("fence", phases.fence), ("catch_up", phases.catch_up), ("first_output", phases.first_output)];
         let is_successor = event.to.slot.0 == self.slot;
         // `at` is when the leader decided: what came before it ends there.
         let decided_ms = millis(event.at.0);
-        let begin_ms = decided_ms - phases.detect - phases.held - phases.elect;
+        let begin_ms = decided_ms - phases.prepare - phases.last_commit - phases.detect - phases.held - phases.elect;
         let mut spans = Vec::new();
         let mut at_ms = begin_ms;
         for (is_mine, phases) in [(self.is_leader, &before[..]), (is_successor, &after[..])] {

@@ -9,7 +9,8 @@ use fail::fail_point;
 use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role, invariants};
 
 use super::{
-    control::Control,
+    control::{Control, Left},
+    handover::{Handed, Predecessor},
     machine::{Eligible, Panicked, Replica, Transaction},
     quiet::Quiet,
     snapshot::wall_clock_ms,
@@ -52,6 +53,8 @@ pub struct Begun {
     pub records_caught_up: u64,
     /// Input records of the first transaction, which the one before had not committed.
     pub readings_replayed: u64,
+    /// Of a switchover: since the active before stopped reading.
+    pub pause: Option<Duration>,
 }
 
 /// How a tenure ended.
@@ -90,6 +93,17 @@ pub struct Tenure {
     pub statuses: Statuses,
     /// What others ask.
     pub control: Arc<Control>,
+    /// Of a switchover: the active before, which works until this one is ready.
+    pub predecessor: Option<Predecessor>,
+}
+
+/// What a tenure tells while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum TenureNews {
+    /// The first transaction is committed.
+    Begun(Begun),
+    /// It was asked to finish, and has: nothing is read or written any more.
+    Left(Left),
 }
 
 struct Running {
@@ -116,10 +130,9 @@ enum Read {
 }
 
 impl Tenure {
-    /// Runs it to its end. `begun` is told of the first commit.
-    pub fn run(self, begun: impl FnOnce(Begun)) -> End {
+    /// Runs it to its end.
+    pub fn run(self, tell: impl Fn(TenureNews)) -> End {
         let (partition, epoch) = (self.partition, self.epoch);
-        self.statuses.update(partition, |status| status.role = Role::Promoting);
         let standbys = self.standbys.clone();
         let statuses = self.statuses.clone();
         let end = match self.promote() {
@@ -133,7 +146,7 @@ impl Tenure {
                 end
             }
             Ok((mut running, promoted)) => {
-                let end = running.aggregate(promoted, begun);
+                let end = running.aggregate(&promoted, &tell);
                 running.hand_back(&end);
                 end
             }
@@ -143,15 +156,22 @@ impl Tenure {
     }
 
     fn promote(self) -> Result<(Running, Promoted), End> {
-        let begin = Instant::now();
         let until = Arc::new(OnceLock::new());
         let answer = self.standbys.ask(self.partition, &until);
+        let ordered_at = Instant::now();
+        let mut input = self.persist(ordered_at, || self.log.input_reader(self.partition))?;
+        let handed = match &self.predecessor {
+            Some(predecessor) => self.take_over(predecessor, &mut *input, ordered_at)?,
+            None => Handed::default(),
+        };
+        let begin = Instant::now();
+        self.statuses.update(self.partition, |status| status.role = Role::Promoting);
         let before = self.statuses.all().remove(&self.partition);
         let applied_before = before.as_ref().map_or(Offset(0), |status| status.applied);
-        let mut input = self.persist(begin, || self.log.input_reader(self.partition))?;
         // The input arrives while the fence is built. What turns out to be consumed already is passed over.
-        let ahead = before.and_then(|status| status.progress).map(|progress| progress.next_input_offset);
-        if let Some(ahead) = ahead {
+        let progress = before.and_then(|status| status.progress).map(|progress| progress.next_input_offset);
+        let ahead = handed.ahead.or(progress);
+        if let Some(ahead) = ahead.filter(|_| handed.ahead.is_none()) {
             input.assign(self.partition, ahead).map_err(|error| End::Failed(error.to_string()))?;
         }
         let Fenced { writer, changelog_end: lso, method } = self.persist(begin, || self.log.fence(self.partition))?;
@@ -178,7 +198,10 @@ impl Tenure {
             Ok(next)
         });
         let next_input = match started {
-            Ok(next) => next,
+            Ok(next) => {
+                handed.compare(self.partition, next);
+                next
+            }
             Err(end) => {
                 self.standbys.follow(owned);
                 return Err(end);
@@ -193,6 +216,7 @@ impl Tenure {
             fence: fenced_at - begin,
             catch_up: caught_up_at - fenced_at,
             caught_up_at,
+            handed,
             records: u64::try_from(owned.0.next().0 - applied_before.0).unwrap_or(0),
             method,
         };
@@ -270,6 +294,7 @@ struct Promoted {
     fence: Duration,
     catch_up: Duration,
     caught_up_at: Instant,
+    handed: Handed,
     records: u64,
     method: &'static str,
 }
@@ -279,8 +304,8 @@ impl Running {
         &mut self.owned.0
     }
 
-    fn aggregate(&mut self, promoted: Promoted, begun: impl FnOnce(Begun)) -> End {
-        let readings = match self.first(&promoted, begun) {
+    fn aggregate(&mut self, promoted: &Promoted, tell: &impl Fn(TenureNews)) -> End {
+        let readings = match self.first(promoted, tell) {
             Ok(readings) => readings,
             Err(end) => return end,
         };
@@ -291,8 +316,7 @@ impl Running {
                 return End::Stopped;
             }
             if self.tenure.control.finishing() {
-                let pending = !self.replica().pending().is_empty();
-                return if pending { self.commit().err().unwrap_or(End::Stopped) } else { End::Stopped };
+                return self.finish(tell);
             }
             if let Err(end) = self.turn(POLL, false) {
                 return end;
@@ -300,18 +324,34 @@ impl Running {
         }
     }
 
-    fn first(&mut self, promoted: &Promoted, begun: impl FnOnce(Begun)) -> Result<u64, End> {
+    /// Commits what was read, and tells where the input goes on.
+    fn finish(&mut self, tell: &impl Fn(TenureNews)) -> End {
+        let stopped_at = Instant::now();
+        fail_point!("handover_before_last_commit");
+        let pending = !self.replica().pending().is_empty();
+        let end = if pending { self.commit().err().unwrap_or(End::Stopped) } else { End::Stopped };
+        fail_point!("handover_after_last_commit");
+        let next_input = Some(self.batch_begin).filter(|_| matches!(end, End::Stopped));
+        tell(TenureNews::Left(Left { next_input, stopped_at, last_commit: stopped_at.elapsed() }));
+        end
+    }
+
+    fn first(&mut self, promoted: &Promoted, tell: &impl Fn(TenureNews)) -> Result<u64, End> {
         let readings = self.turn(FIRST_POLL, true)?;
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-        begun(Begun {
+        let Handed { prepare, last_commit, stopped_at, .. } = promoted.handed;
+        tell(TenureNews::Begun(Begun {
             phases: PromotionPhases {
+                prepare: ms(prepare),
+                last_commit: ms(last_commit),
                 fence: ms(promoted.fence),
                 catch_up: ms(promoted.catch_up),
                 first_output: ms(promoted.caught_up_at.elapsed()),
             },
             records_caught_up: promoted.records,
             readings_replayed: readings,
-        });
+            pause: stopped_at.map(|at| at.elapsed()),
+        }));
         Ok(readings)
     }
 

@@ -1,6 +1,14 @@
 //! What a node asks of the thread of an active.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hotspare_cluster::Offset;
 
 /// What others ask of the thread.
 #[derive(Debug, Default)]
@@ -8,6 +16,19 @@ pub struct Control {
     stop: AtomicBool,
     finish: AtomicBool,
     checkpoint: AtomicBool,
+    left: Mutex<Option<Left>>,
+    left_told: Condvar,
+}
+
+/// The active before has stopped.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// The first input offset that it did not commit; none if it is not known.
+    pub next_input: Option<Offset>,
+    /// When it stopped reading.
+    pub stopped_at: Instant,
+    /// The time of its last commit.
+    pub last_commit: Duration,
 }
 
 impl Control {
@@ -24,6 +45,19 @@ impl Control {
     /// Whether this active takes checkpoints itself, because no standby does.
     pub fn set_checkpoint(&self, alone: bool) {
         self.checkpoint.store(alone, Ordering::Release);
+    }
+
+    /// The active before has stopped.
+    pub fn tell_left(&self, left: Left) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+        self.left_told.notify_all();
+    }
+
+    /// Waits until it has.
+    pub(super) fn wait_left(&self, within: Duration) -> Option<Left> {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.left_told.wait_timeout_while(left, within, |left| left.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     pub(super) fn stopped(&self) -> bool {

@@ -7,6 +7,7 @@
 pub mod active;
 pub mod control;
 pub mod devices;
+pub mod handover;
 pub mod machine;
 mod quiet;
 pub mod restore;

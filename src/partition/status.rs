@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use hotspare_cluster::{Epoch, Offset, PartitionId, ReplicaReport, Role};
@@ -169,6 +169,14 @@ impl Statuses {
         if let Some(gone) = self.lock().remove(&partition) {
             self.checks_before().entry(partition).or_default().add(gone.checks);
         }
+    }
+
+    /// Whether a replica follows the changelog and was at its end a moment ago.
+    #[must_use]
+    pub fn is_level(&self, partition: PartitionId, within: Duration) -> bool {
+        let replicas = self.lock();
+        let level = |status: &ReplicaStatus| status.level_at.is_some_and(|at| at.elapsed() <= within);
+        replicas.get(&partition).is_some_and(|status| status.role == Role::Standby && level(status))
     }
 
     /// A copy of all.

@@ -96,6 +96,7 @@ impl Brain {
             Input::Proposed { committed } => self.leading.proposed(committed),
             Input::MembersChanged => self.leading.members_changed(),
             Input::JoinEnded => self.forming = false,
+            Input::Act { request, reply } => self.leading.act(*request, reply),
             Input::Poke => self.watch_group(),
         }
     }

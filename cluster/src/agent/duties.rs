@@ -53,9 +53,6 @@ fn done(node: &Node, duty: &Duty) -> bool {
         Duty::Command(Command::EpochSeen { partition, seen }) => {
             state.partitions.get(partition).is_some_and(|p| p.floor >= *seen || p.epoch > *seen)
         }
-        Duty::Command(Command::Withheld { partition, epoch, reason }) => {
-            state.partitions.get(partition).is_none_or(|p| p.epoch != *epoch || p.withheld.contains(reason))
-        }
         Duty::Command(_) => false,
     }
 }
@@ -92,7 +89,7 @@ async fn perform_one(node: &Arc<Node>, duty: &Duty) -> bool {
     false
 }
 
-fn slot_at(node: &Node, id: NodeId) -> Option<Slot> {
+pub(super) fn slot_at(node: &Node, id: NodeId) -> Option<Slot> {
     let told = node.peers().iter().find(|(_, p)| p.heartbeat.node_id == id).map(|(slot, _)| slot.clone());
     told.or_else(|| node.slot_of(id))
 }

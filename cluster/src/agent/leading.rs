@@ -6,16 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::detector::Moment;
+use crate::history::EventKind;
 use crate::ids::{Epoch, EventId, NodeId, PartitionId, Slot};
 use crate::invariants;
-use crate::planner::{Facts, NodeFacts, Plan, Withheld, plan};
+use crate::planner::{Facts, NodeFacts, Plan, plan};
 use crate::raft::{Group, Member, RaftStatus};
 use crate::report::Role;
-use crate::state::{Batch, Command, NewNode};
+use crate::state::{Batch, Command, NewNode, State};
 use crate::transport::Notice;
 use crate::view::Liveness;
 
-use super::node::{Duty, Input, Node, Peer, Start};
+use super::node::{Input, Node, Peer, Start};
+
+mod acting;
 
 /// A learner lacking at most so many entries may become a voter.
 const CAUGHT_UP_ENTRIES: u64 = 100;
@@ -160,6 +163,11 @@ impl Leading {
     }
 
     fn plan(&self, now: Moment, leader_since: Moment) -> Plan {
+        self.with_facts(now, leader_since, |facts, state| plan(facts, state, &self.node.options.settings))
+    }
+
+    /// Gathers what is known now.
+    fn with_facts<T>(&self, now: Moment, leader_since: Moment, then: impl FnOnce(&Facts<'_>, &State) -> T) -> T {
         let node = &self.node;
         let me = node.me();
         let mut own_report = node.replicas.report();
@@ -177,6 +185,8 @@ impl Leading {
                     report: Some(&own_report),
                     replicas_here: node.options.replicas_here,
                     nofailover: node.options.nofailover,
+                    version: node.options.version.clone(),
+                    last_heard_ms: Some(0),
                     address: node.options.advertise.clone(),
                     zone: node.options.zone.clone(),
                     verdicts: Vec::new(),
@@ -188,7 +198,10 @@ impl Leading {
                 verdicts.dedup_by_key(|v| v.incarnation);
                 let liveness = detector.liveness(&known.slot);
                 let incarnation = detector.incarnation(&known.slot);
-                of_peer(*id, liveness, incarnation, peers.get(&known.slot), verdicts)
+                let age = detector.age(&known.slot, now);
+                let last_heard_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+                let facts = of_peer(*id, liveness, incarnation, peers.get(&known.slot), verdicts);
+                NodeFacts { last_heard_ms, ..facts }
             };
             nodes.insert(*id, facts);
         }
@@ -207,35 +220,22 @@ impl Leading {
             ordered_at: &self.ordered_at,
             withheld_since: &withheld_since,
         };
-        plan(&facts, &state, &node.options.settings)
+        then(&facts, &state)
     }
 
-    /// Keeps what was withheld for the view, and counts each decision once.
+    /// Keeps what was withheld for the view.
     fn show(&self, plan: &Plan, now: Moment) {
         let mut findings = self.node.findings();
         for withheld in &plan.withheld {
             let findings = &mut *findings;
             if let Entry::Vacant(vacant) = findings.withheld_since.entry(withheld.partition) {
                 vacant.insert(now);
-                let total = &mut findings.withheld_total;
-                *total.entry(withheld.reason.to_owned()).or_default() += 1;
                 tracing::warn!(partition = %withheld.partition, reason = withheld.reason, "failover_withheld");
-                self.count_withheld(withheld);
             }
         }
         findings.withheld_since.retain(|p, _| plan.withheld.iter().any(|w| w.partition == *p));
         findings.withheld.clone_from(&plan.withheld);
         findings.problems.clone_from(&plan.problems);
-    }
-
-    /// Gets a withheld decision into the replicated counters, unless nothing can be committed.
-    fn count_withheld(&self, withheld: &Withheld) {
-        let partition = withheld.partition;
-        let epoch = self.node.replicated.read().partitions.get(&partition).map(|entry| entry.epoch);
-        if let Some(epoch) = epoch.filter(|_| withheld.reason != "no_quorum") {
-            let reason = withheld.reason.to_owned();
-            self.node.add_duty(Duty::Command(Command::Withheld { partition, epoch, reason }));
-        }
     }
 
     /// Commits a plan as one entry, then sends the orders to whom they concern without waiting for Raft to do so.
@@ -263,10 +263,18 @@ impl Leading {
         }
         let (node, group) = (self.node.clone(), group.clone());
         self.node.spawn_task(async move {
+            let moves = |c: &Command| matches!(c, Command::Order(o) if o.kind == EventKind::Switchover);
+            let moves = plan.commands.iter().any(moves);
+            if moves {
+                fail::fail_point!("leader_before_switchover");
+            }
             let begin = node.now();
             let result = group.propose(Batch { commands: plan.commands }).await;
             if result.is_ok() {
                 super::meters::count_commit(&node, node.now().saturating_sub(begin));
+            }
+            if moves {
+                fail::fail_point!("leader_after_switchover");
             }
             if let Err(e) = &result {
                 tracing::warn!(error = %e, "proposal_failed");
@@ -372,6 +380,8 @@ fn of_peer<'a>(
         report: Some(&told.report).filter(|_| current && !replaced),
         replicas_here: told.replicas_here,
         nofailover: told.nofailover,
+        version: told.version.clone(),
+        last_heard_ms: None,
         address: told.address.clone(),
         zone: told.zone.clone(),
         verdicts,

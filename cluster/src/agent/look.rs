@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::detector::Moment;
+use crate::history::EventKind;
 use crate::ids::NodeId;
+use crate::options::Settings;
+use crate::planner::flap;
 use crate::raft::RaftStatus;
 use crate::state::{Stage, State};
 use crate::view::{Liveness, NodeView, PartitionView, View, WithheldView};
@@ -45,7 +48,6 @@ pub(crate) fn view(node: &Node) -> View {
             problems.push(format!("this node was fenced as active of partition {partition} with epoch {epoch}"));
         }
     }
-    let withheld_total = findings.withheld_total;
     let withheld = findings.withheld.into_iter().map(|w| WithheldView {
         partition: w.partition,
         reason: w.reason.to_owned(),
@@ -68,9 +70,10 @@ pub(crate) fn view(node: &Node) -> View {
         committed_index: status.committed_index,
         voters: status.voters.iter().copied().collect(),
         nodes,
-        partitions: partitions(&state),
+        partitions: partitions(&state, &node.options.settings),
         withheld: withheld.collect(),
-        withheld_total,
+        pause: state.paused(None, Node::wall()).cloned(),
+        operations: state.operations.running().cloned().collect(),
         raft_failed: status.failed,
         problems,
         suspicions: BTreeMap::from([
@@ -107,7 +110,11 @@ fn nodes(node: &Node, status: &RaftStatus, now: Moment) -> Vec<NodeView> {
             last_heard_ms: if mine { Some(0) } else { detector.age(&known.slot, now).map(ms) },
             incarnation: if mine { Some(node.incarnation) } else { detector.incarnation(&known.slot) },
             voter: status.voters.contains(id),
-            draining: known.draining,
+            draining: known.drain.is_some(),
+            drain: known.drain.clone(),
+            store_uuid: known.store_uuid.clone(),
+            last_log_index: told.and_then(|t| t.last_log_index),
+            nofailover: told.is_some_and(|t| t.nofailover),
             stopping: known.stopping || told.is_some_and(|t| t.report.stopping),
             version: told.map(|t| t.version.clone()),
             leader: told.and_then(|t| t.leader),
@@ -117,14 +124,23 @@ fn nodes(node: &Node, status: &RaftStatus, now: Moment) -> Vec<NodeView> {
     state.nodes.iter().map(view).collect()
 }
 
-fn partitions(state: &State) -> Vec<PartitionView> {
-    let view = |(partition, entry): (&crate::ids::PartitionId, &crate::state::Partition)| PartitionView {
-        partition: *partition,
-        epoch: entry.epoch,
-        active: entry.active,
-        standbys: entry.standbys.clone(),
-        since: entry.since,
-        confirmed: entry.stage == Stage::Confirmed,
+fn partitions(state: &State, settings: &Settings) -> Vec<PartitionView> {
+    let wall = Node::wall();
+    let view = |(partition, entry): (&crate::ids::PartitionId, &crate::state::Partition)| {
+        let flap = flap(state, *partition, entry, wall, settings, true);
+        let switchover = entry.order.as_ref().filter(|o| o.kind == EventKind::Switchover);
+        PartitionView {
+            partition: *partition,
+            epoch: entry.epoch,
+            active: entry.active,
+            standbys: entry.standbys.clone(),
+            since: entry.since,
+            confirmed: entry.stage == Stage::Confirmed,
+            handover_from: switchover.filter(|_| entry.stage == Stage::Ordered).and_then(|o| o.from),
+            pause: entry.pause.clone().filter(|pause| pause.until > wall),
+            failovers_recent: u32::try_from(flap.recent).unwrap_or(u32::MAX),
+            next_failover_held_ms: flap.remaining.map_or(0, ms),
+        }
     };
     state.partitions.iter().map(view).collect()
 }

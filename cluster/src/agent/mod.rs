@@ -10,12 +10,13 @@ use crate::assignment::Assignments;
 use crate::history::HistoryEvent;
 use crate::identity::{self, Identity, IdentityError};
 use crate::ids::{Epoch, EventId, NodeId, PartitionId};
+use crate::operation::{ActError, ActRequest, Acted, Operation, OperationId};
 use crate::options::Options;
 use crate::raft;
-use crate::report::{PromotionOutcome, Replicas};
+use crate::report::{HandoverWord, PromotionOutcome, Replicas};
 use crate::state::Command;
 use crate::transport::{Limits, Notice, net, serve_forever};
-use crate::view::View;
+use crate::view::{Liveness, View};
 
 mod brain;
 mod duties;
@@ -25,6 +26,7 @@ mod leading;
 mod look;
 mod meters;
 mod node;
+mod operating;
 mod serve;
 
 use node::{Duty, Node};
@@ -176,9 +178,47 @@ impl Cluster {
         self.node.add_duty(Duty::Command(Command::Note { seq, text }));
     }
 
-    /// Drains a node, or ends that: its actives are moved away and it is no candidate.
-    pub fn set_draining(&self, node: NodeId, draining: bool) {
-        self.node.add_duty(Duty::Command(Command::Draining { node, draining }));
+    /// Asks the Raft leader, whichever node that is, for an operator's act.
+    ///
+    /// # Errors
+    /// It is refused, or nobody can decide.
+    pub async fn act(&self, request: ActRequest) -> Result<Acted, ActError> {
+        operating::act(&self.node, request).await
+    }
+
+    /// The operations that are kept, oldest first.
+    #[must_use]
+    pub fn operations(&self) -> Vec<Operation> {
+        self.node.replicated.read().operations.iter().cloned().collect()
+    }
+
+    /// One operation, as far as this node knows.
+    #[must_use]
+    pub fn operation(&self, id: OperationId) -> Option<Operation> {
+        self.node.replicated.read().operations.get(id).cloned()
+    }
+
+    /// How a node looks from here.
+    #[must_use]
+    pub fn liveness(&self, node: NodeId) -> Liveness {
+        match self.node.slot_of(node) {
+            Some(_) if node == self.node.me() => Liveness::Live,
+            Some(slot) => self.node.detector().liveness(&slot),
+            None => Liveness::Dead,
+        }
+    }
+
+    /// Tells the old active or its successor a word of a handover. It may be lost.
+    pub fn tell_handover(&self, to: NodeId, word: HandoverWord) {
+        if let Some(slot) = self.node.slot_of(to) {
+            self.node.links.notify(&slot, &Notice::Handover(word));
+        }
+    }
+
+    /// What this node is told of handovers, and by whom. To be taken once; none the second time.
+    #[must_use]
+    pub fn take_handovers(&self) -> Option<mpsc::Receiver<(NodeId, HandoverWord)>> {
+        self.node.take_handovers()
     }
 
     /// For SIGTERM: this node is stopping. The leader moves its actives away; Raft leadership is given away if it

@@ -6,20 +6,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::detector::{Detector, Moment, PeerView, Seen};
 use crate::history::{Phases, WallTime};
 use crate::identity::{Identity, Lock};
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::operation::{ActError, ActRequest, Acted};
 use crate::options::Options;
 use crate::planner::Withheld;
 use crate::raft::{Group, RaftStatus, Replicated};
-use crate::report::{PromotionOutcome, Replicas};
+use crate::report::{HandoverWord, PromotionOutcome, Replicas};
 use crate::state::Command;
 use crate::transport::{Heartbeat, Hello, Links, MAGIC, PROTOCOLS};
 use crate::view::Meters;
+
+/// Words of handovers that wait to be heard; more are lost, and said again.
+const HANDOVERS_MAX: usize = 1024;
 
 /// What the brain is told.
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub(crate) enum Input {
     MembersChanged,
     /// An attempt to form or to join has ended.
     JoinEnded,
+    /// An operator asks this leader for something.
+    Act { request: Box<ActRequest>, reply: oneshot::Sender<Result<Acted, ActError>> },
     /// Look again.
     Poke,
 }
@@ -68,7 +74,6 @@ pub(crate) struct Peer {
 pub(crate) struct Findings {
     pub(crate) withheld: Vec<Withheld>,
     pub(crate) withheld_since: BTreeMap<PartitionId, Moment>,
-    pub(crate) withheld_total: BTreeMap<String, u64>,
     pub(crate) problems: Vec<String>,
 }
 
@@ -103,6 +108,9 @@ pub(crate) struct Node {
     /// A vote by proof was begun and not yet seen.
     pub(crate) voting_by_proof: AtomicBool,
     pub(crate) voted_at_us: AtomicU64,
+    /// What old actives and their successors tell this node.
+    pub(crate) handovers: mpsc::Sender<(NodeId, HandoverWord)>,
+    handovers_told: Mutex<Option<mpsc::Receiver<(NodeId, HandoverWord)>>>,
 }
 
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -121,6 +129,7 @@ impl Node {
         let incarnation = (incarnation >> 11).max(1); // also exact in programs that read numbers as doubles
         let board = crate::assignment::Board::new(identity.node_id, incarnation);
         let events_max = options.settings.history_events_max;
+        let (handovers, handovers_told) = mpsc::channel(HANDOVERS_MAX);
         let detector = Detector::new(options.slot.clone(), options.settings.clone());
         Self {
             replicas,
@@ -148,6 +157,8 @@ impl Node {
             meters: Mutex::default(),
             voting_by_proof: AtomicBool::new(false),
             voted_at_us: AtomicU64::new(0),
+            handovers,
+            handovers_told: Mutex::new(Some(handovers_told)),
             options,
         }
     }
@@ -222,6 +233,11 @@ impl Node {
 
     pub(crate) fn meters(&self) -> MutexGuard<'_, Meters> {
         held(&self.meters)
+    }
+
+    /// Where words of handovers are heard; only once.
+    pub(crate) fn take_handovers(&self) -> Option<mpsc::Receiver<(NodeId, HandoverWord)>> {
+        held(&self.handovers_told).take()
     }
 
     pub(crate) fn duties(&self) -> MutexGuard<'_, Vec<Duty>> {

@@ -4,9 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use crate::detector::{Seen, ms_between};
 use crate::history::Phases;
 use crate::ids::{NodeId, Slot};
+use crate::operation::{ActError, ActRequest, Acted};
 use crate::raft::{Carrier, CarryError, ProposeError};
 use crate::report::PromotionOutcome;
 use crate::state::{Batch, Command, NewNode, Timing};
@@ -65,6 +68,7 @@ impl Handler for Server {
                 let _ = node.inputs.send(Input::Seen { slot, seen, at }).await;
             }
             Notice::Assigned(news) => node.replicated.board.merge(news),
+            Notice::Handover(word) => drop(node.handovers.try_send((from.node_id, word))),
         }
     }
 
@@ -77,6 +81,7 @@ impl Handler for Server {
             Request::Proof { slot, incarnation } => proof(node, &slot, incarnation).await,
             Request::Form { cluster_id, members } => forming::formed(node, cluster_id, &members).await,
             Request::Join(new) => join(node, from, new).await,
+            Request::Act(request) => Response::Acted(act(node, *request).await),
         }
     }
 
@@ -128,6 +133,14 @@ pub(crate) async fn commit_outcome(node: &Node, outcome: PromotionOutcome) -> Re
     propose(node, Batch { commands: vec![command] }).await?;
     node.starts().remove(&key);
     Ok(())
+}
+
+/// On the leader: takes or refuses what an operator asks for.
+pub(crate) async fn act(node: &Node, request: ActRequest) -> Result<Acted, ActError> {
+    let (reply, answer) = oneshot::channel();
+    let input = Input::Act { request: Box::new(request), reply };
+    node.inputs.send(input).await.map_err(|_| ActError::NoLeader)?;
+    answer.await.unwrap_or_else(|_| Err(ActError::Unknown("this node stops".to_owned())))
 }
 
 async fn proof(node: &Node, slot: &Slot, incarnation: u64) -> Response {

@@ -9,7 +9,7 @@ use crate::report::Role;
 use crate::state::{Partition, Stage, State};
 use crate::view::Liveness;
 
-use super::{Facts, Loads, Need};
+use super::{Facts, Loads, Need, placement};
 
 /// The target of an order, and those passed over.
 #[derive(Clone, Debug, Default)]
@@ -34,23 +34,33 @@ pub(crate) fn choose(
     let mut good = Vec::new();
     for (rank, node) in judge.candidates().into_iter().enumerate() {
         match judge.judge(node) {
+            Ok(_) if need.wish.to.is_some_and(|to| to != node) => {}
             Ok(applied) => good.push((node, applied, rank)),
             Err(reason) => choice.passed_over.push(passed_over(state, node, reason)),
         }
     }
     // Furthest first; of equals the one with fewest actives, not the Raft leader if it can be helped.
+    // A planned change waits for its successor, so there the load decides, and only who is warm comes before it.
+    let planned = need.kind == EventKind::Switchover;
     let best = good.iter().max_by_key(|(node, applied, rank)| {
-        (*applied, Reverse(loads.actives(*node)), *node != facts.me, Reverse(*rank), Reverse(*node))
+        let (warm, far) = if planned { (judge.is_warm(*node), 0) } else { (true, *applied) };
+        (warm, far, Reverse(loads.actives(*node)), *node != facts.me, Reverse(*rank), Reverse(*node))
     });
     let Some((target, best, _)) = best.copied() else {
         return choice;
     };
-    for (node, applied, _) in good.iter().filter(|(node, applied, _)| *node != target && *applied < best) {
+    let behind = good.iter().filter(|(node, applied, _)| !planned && *node != target && *applied < best);
+    for (node, applied, _) in behind {
         let reason = CandidateReason::Behind { applied: *applied, best };
         choice.passed_over.push(passed_over(state, *node, reason));
     }
     choice.target = Some(target);
     choice
+}
+
+fn major_and_minor(version: &str) -> Option<(u64, u64)> {
+    let mut parts = version.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 fn passed_over(state: &State, node_id: NodeId, reason: CandidateReason) -> PassedOver {
@@ -77,9 +87,16 @@ impl Judge<'_> {
         let mut all = self.entry.standbys.clone();
         if self.need.kind == EventKind::Failover {
             // A node that returned, or that failed and is the only one.
-            all.extend(self.entry.active.filter(|a| !self.entry.standbys.contains(a)));
+            let without = |a: &NodeId| self.need.reason == Reason::Operator && self.is_ordered_process(*a);
+            all.extend(self.entry.active.filter(|a| !self.entry.standbys.contains(a) && !without(a)));
         }
         all
+    }
+
+    /// Whether the process of a node is the one that was ordered to be active.
+    fn is_ordered_process(&self, node: NodeId) -> bool {
+        let seen = self.facts.nodes.get(&node);
+        seen.is_some_and(|seen| seen.incarnation == Some(self.entry.active_incarnation))
     }
 
     fn highest_epoch(&self) -> Epoch {
@@ -97,7 +114,7 @@ impl Judge<'_> {
             Liveness::Unknown | Liveness::Suspect => return Err(CandidateReason::Suspect),
             Liveness::Dead | Liveness::Stopped => return Err(CandidateReason::Dead),
         }
-        let again = self.entry.active == Some(node) && seen.incarnation == Some(self.entry.active_incarnation);
+        let again = self.entry.active == Some(node) && self.is_ordered_process(node);
         if again && self.need.reason == Reason::EpochJump {
             return Ok(0);
         }
@@ -105,10 +122,10 @@ impl Judge<'_> {
         if known.stopping || report.stopping {
             return Err(CandidateReason::Stopping);
         }
-        if known.draining {
+        if known.drain.is_some() {
             return Err(CandidateReason::Draining);
         }
-        if seen.nofailover {
+        if seen.nofailover && !self.need.wish.allow_nofailover {
             return Err(CandidateReason::Nofailover);
         }
         if !seen.replicas_here {
@@ -116,6 +133,9 @@ impl Judge<'_> {
         }
         if self.semantics().is_some_and(|hash| hash != report.semantics_hash) {
             return Err(CandidateReason::SemanticsDiffer);
+        }
+        if self.is_too_old(&seen.version) {
+            return Err(CandidateReason::VersionTooOld);
         }
         if again {
             self.again(node)?;
@@ -130,9 +150,37 @@ impl Judge<'_> {
             Role::Divergent => Err(CandidateReason::Divergent),
             _ if again || initial => Ok(replica.applied.0),
             Role::Restoring => Err(CandidateReason::Restoring),
+            // The successor did not come: it works on, and may go on under another epoch.
+            Role::Active if self.hands_over(node, replica.epoch) => Ok(replica.applied.0),
             // It does not know yet that it was deposed; it follows the changelog again in a moment.
             Role::Promoting | Role::Active | Role::Fenced => Err(CandidateReason::Overtaken),
+            Role::Standby if self.must_be_warm() && !self.is_warm(node) => Err(CandidateReason::Cold),
             Role::Standby => Ok(replica.applied.0),
+        }
+    }
+
+    /// What operators ask for needs a warm successor, unless they say otherwise; who ends or has died does not wait.
+    fn must_be_warm(&self) -> bool {
+        matches!(self.need.reason, Reason::Operator | Reason::Drain) && !self.need.wish.allow_cold
+    }
+
+    fn is_warm(&self, node: NodeId) -> bool {
+        placement::warm(self.facts, self.partition, node)
+    }
+
+    /// Whether a node is the old active of a switchover that has not come to its end.
+    fn hands_over(&self, node: NodeId, epoch: Epoch) -> bool {
+        let order = self.entry.order.as_ref();
+        let switchover = order.is_some_and(|o| o.kind == EventKind::Switchover && o.from == Some(node));
+        self.need.kind == EventKind::Failover && switchover && epoch < self.entry.epoch
+    }
+
+    /// Whether a version is two minor ones or more before that of the active, whose records it may not be able to read.
+    fn is_too_old(&self, version: &str) -> bool {
+        let active = self.entry.active.and_then(|id| self.facts.nodes.get(&id)).map(|node| node.version.as_str());
+        match (active.and_then(major_and_minor), major_and_minor(version)) {
+            (Some(active), Some(here)) => here.0 < active.0 || (here.0 == active.0 && here.1 + 1 < active.1),
+            _ => false,
         }
     }
 

@@ -12,12 +12,12 @@ use crate::view::Liveness;
 use super::{Facts, Loads, Plan, millis};
 
 /// A standby this far behind is warm enough for a planned move, in milliseconds.
-const WARM_LAG_MS_MAX: i64 = 1_000;
+pub(super) const WARM_LAG_MS_MAX: i64 = 1_000;
 
 /// Nodes that may be given another replica.
 fn hosts(facts: &Facts<'_>, state: &State) -> Vec<NodeId> {
     let fit = |id: &NodeId| {
-        let known = state.nodes.get(id).is_some_and(|n| !n.stopping && !n.draining);
+        let known = state.nodes.get(id).is_some_and(|n| !n.stopping && n.drain.is_none());
         let seen = facts.nodes.get(id);
         known
             && seen.is_some_and(|n| {
@@ -96,6 +96,7 @@ fn push_order(
         phases_ms: Phases::default(),
         passed_over: Vec::new(),
         antiflap_window_ms: millis(settings.antiflap_window),
+        operation: None,
     })));
 }
 
@@ -104,11 +105,12 @@ pub(crate) fn standbys(facts: &Facts<'_>, state: &State, settings: &Settings, lo
     let hosts = hosts(facts, state);
     let wanted = facts.standbys as usize;
     for (partition, entry) in &state.partitions {
-        if entry.active.is_none() && entry.epoch == Epoch(0) {
+        if entry.active.is_none() && entry.epoch == Epoch(0) || state.paused(Some(*partition), facts.wall).is_some() {
             continue;
         }
         let mut new = entry.standbys.clone();
-        let gone = |s: &NodeId| facts.nodes.get(s).is_none_or(|n| n.liveness == Liveness::Dead);
+        let leaves = |s: &NodeId| state.nodes.get(s).and_then(|n| n.drain.as_ref()).is_some_and(|d| d.evacuate);
+        let gone = |s: &NodeId| leaves(s) || facts.nodes.get(s).is_none_or(|n| n.liveness == Liveness::Dead);
         let present = |new: &Vec<NodeId>| new.iter().filter(|s| !gone(s)).count();
         while present(&new) < wanted && new.len() < wanted + 2 {
             let mut holders = new.clone();
@@ -119,6 +121,10 @@ pub(crate) fn standbys(facts: &Facts<'_>, state: &State, settings: &Settings, lo
             loads.added(standby);
             new.push(standby);
         }
+        // A copy leaves when as many as are wanted are warm without it, or when there is no room for another.
+        let warm_ones = new.iter().filter(|s| !leaves(s) && warm(facts, *partition, **s)).count();
+        let enough = warm_ones >= wanted.min(hosts.len().saturating_sub(1)).max(1);
+        new.retain(|s| !(leaves(s) && enough));
         new.retain(|s| !(gone_for_long(facts, *s, settings) && new_has_enough(entry, facts, *s, wanted)));
         new.retain(|s| facts.nodes.get(s).is_none_or(|n| n.liveness != Liveness::Live || n.replicas_here));
         if new != entry.standbys {
@@ -142,7 +148,7 @@ fn new_has_enough(entry: &Partition, facts: &Facts<'_>, without: NodeId, wanted:
     entry.standbys.iter().filter(live).count() >= wanted
 }
 
-fn warm(facts: &Facts<'_>, partition: PartitionId, node: NodeId) -> bool {
+pub(super) fn warm(facts: &Facts<'_>, partition: PartitionId, node: NodeId) -> bool {
     let replica = facts.nodes.get(&node).and_then(|n| n.report).and_then(|r| r.replica(partition));
     replica.is_some_and(|r| r.role == Role::Standby && r.digest_equal != Some(false) && r.lag_ms <= WARM_LAG_MS_MAX)
 }
@@ -163,7 +169,9 @@ pub(crate) fn rebalance(facts: &Facts<'_>, state: &State, settings: &Settings, l
         return;
     };
     if loads.actives(most) >= loads.actives(fewest) + 2 {
-        let on_most: BTreeMap<_, _> = state.partitions.iter().filter(|(_, e)| e.active == Some(most)).collect();
+        let free = |p: &PartitionId| state.paused(Some(*p), facts.wall).is_none();
+        let on_most = state.partitions.iter().filter(|(p, e)| e.active == Some(most) && free(p));
+        let on_most: BTreeMap<_, _> = on_most.collect();
         let ready = on_most.iter().find(|(p, e)| e.standbys.contains(&fewest) && warm(facts, ***p, fewest));
         if let Some((partition, entry)) = ready {
             let epoch = Epoch(entry.epoch.max(entry.floor).0 + 1);

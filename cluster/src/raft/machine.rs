@@ -54,6 +54,7 @@ impl Replicated {
                     match event {
                         Event::Assigned(partition) => assigned.push(partition),
                         Event::Allotted(id) => applied.allotted = Some(id),
+                        Event::Begun(id) => applied.begun = Some(id),
                         Event::Ignored(why) => applied.ignored.push(why.to_owned()),
                     }
                 }

@@ -11,6 +11,7 @@ use openraft::{EntryPayload, Membership};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
+use crate::operation::OperationId;
 use crate::state::Batch;
 
 /// A member of the Raft group: its name and where peers reach it.
@@ -33,6 +34,8 @@ pub(crate) struct Applied {
     pub(crate) index: u64,
     /// The id of the node that was admitted, if one was.
     pub(crate) allotted: Option<NodeId>,
+    /// The operation that a request is.
+    pub(crate) begun: Option<OperationId>,
     /// Why commands were ignored.
     pub(crate) ignored: Vec<String>,
 }

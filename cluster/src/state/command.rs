@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{EventKind, Evidence, PassedOver, Phases, Reason, WallTime};
+use crate::history::{EventKind, Evidence, HistoryEvent, PassedOver, Phases, Reason, WallTime};
 use crate::ids::{Epoch, NodeId, PartitionId, Slot};
+use crate::operation::{ActRequest, OperationId};
 use crate::report::PromotionOutcome;
 
 use super::Node;
@@ -30,6 +31,8 @@ impl Batch {
                 Command::Form { nodes, .. } => 2 * nodes.len(),
                 Command::SetStandbys { standbys, .. } => standbys.len(),
                 Command::Note { text, .. } => text.len() / ITEM_BYTES,
+                Command::Begin { request, steps, .. } => steps.len() + request.reason.len() / ITEM_BYTES,
+                Command::Withheld(withheld) => withheld.event.as_ref().map_or(0, |event| event.passed_over.len()),
                 _ => 0,
             };
             COMMAND_BYTES + ITEM_BYTES * items
@@ -56,8 +59,14 @@ pub(crate) enum Command {
     NodeUp { node: NodeId, incarnation: u64, address: String, zone: String },
     /// That process is shutting down.
     Stopping { node: NodeId, incarnation: u64 },
-    /// An operator drains a node, or ends that.
-    Draining { node: NodeId, draining: bool },
+    /// An operator asks for something; `steps` are the partitions whose active is to change, and their epochs.
+    Begin { request: Box<ActRequest>, steps: Vec<(PartitionId, Epoch)>, at: WallTime },
+    /// A step of an operation cannot be done.
+    GiveUp { operation: OperationId, partition: PartitionId, detail: String, at: WallTime },
+    /// A node that is being drained has nothing left to give away.
+    Drained { node: NodeId, at: WallTime },
+    /// A decision is withheld, or is not any more.
+    Withheld(Box<WithheldCommand>),
     /// The node is gone for good.
     Tombstone { node: NodeId },
     /// The number of partitions is known.
@@ -72,8 +81,6 @@ pub(crate) enum Command {
     EpochSeen { partition: PartitionId, seen: Epoch },
     /// A deposed process was heard again.
     FalsePositive { node: NodeId, incarnation: u64 },
-    /// The end of a partition's epoch was withheld.
-    Withheld { partition: PartitionId, epoch: Epoch, reason: String },
     /// An operator's note at an event.
     Note { seq: u64, text: String },
 }
@@ -98,10 +105,20 @@ impl NewNode {
             store_uuid: self.store_uuid,
             incarnation: 0,
             stopping: false,
-            draining: false,
+            drain: None,
             replaces,
         }
     }
+}
+
+/// A decision that is withheld.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WithheldCommand {
+    pub(crate) partition: PartitionId,
+    /// Why; none: it is not any more.
+    pub(crate) why: Option<String>,
+    /// What goes into the history.
+    pub(crate) event: Option<HistoryEvent>,
 }
 
 /// The order that a node become active.
@@ -124,6 +141,9 @@ pub(crate) struct OrderCommand {
     pub(crate) passed_over: Vec<PassedOver>,
     /// How long a failover counts for the anti-flap pause.
     pub(crate) antiflap_window_ms: i64,
+    /// The operation of which it is a part.
+    #[serde(default)]
+    pub(crate) operation: Option<OperationId>,
 }
 
 /// Times by the leader's clock.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::assignment::Assignment;
 use crate::detector::PeerView;
 use crate::ids::{NodeId, PartitionId, Slot};
-use crate::report::{NodeReport, PromotionOutcome};
+use crate::operation::{ActError, ActRequest, Acted};
+use crate::report::{HandoverWord, NodeReport, PromotionOutcome};
 use crate::state::{Batch, NewNode};
 
 /// One-way messages.
@@ -17,6 +18,8 @@ pub(crate) enum Notice {
     Goodbye,
     /// Assignments just committed, sent by the leader to the nodes they concern.
     Assigned(Vec<(PartitionId, Assignment)>),
+    /// Between the old active and its successor.
+    Handover(HandoverWord),
 }
 
 /// The state of a node, as it tells it itself.
@@ -54,6 +57,8 @@ pub(crate) enum Request {
     Form { cluster_id: String, members: Vec<(NodeId, Slot)> },
     /// To the leader: admit this empty node.
     Join(NewNode),
+    /// To the leader: an operator asks for this.
+    Act(Box<ActRequest>),
 }
 
 /// Answers.
@@ -76,4 +81,5 @@ pub(crate) enum Response {
     },
     /// Not yet, for this reason.
     Wait(String),
+    Acted(Result<Acted, ActError>),
 }

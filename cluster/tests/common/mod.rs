@@ -160,9 +160,15 @@ async fn drive(cluster: Cluster, replicas: Arc<Pretended>) {
                 partition,
                 epoch,
                 result: PromotionResult::Ok,
-                phases_ms: PromotionPhases { fence: 3.0, catch_up: 1.0, first_output: 5.0 },
+                phases_ms: PromotionPhases {
+                    fence: 3.0,
+                    catch_up: 1.0,
+                    first_output: 5.0,
+                    ..PromotionPhases::default()
+                },
                 records_caught_up: 1,
                 readings_replayed: 2,
+                pause_ms: None,
             });
         }
         if assignments.changed().await.is_err() {

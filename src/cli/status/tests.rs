@@ -78,6 +78,7 @@ fn command(document: &StatusDoc, change: impl FnOnce(&mut StatusArgs)) -> (u8, S
         client: ClientArgs {
             servers: vec![listener.local_addr().unwrap().to_string()],
             timeout: Timespan::from_secs(5),
+            token_file: None,
             format: Format::Table,
         },
         watch: None,

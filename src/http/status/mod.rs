@@ -75,7 +75,9 @@ pub fn status(snapshot: &Snapshot) -> StatusDoc {
         nodes,
         partitions,
         withheld: withheld.collect(),
-        withheld_total: view.withheld_total.clone(),
+        withheld_total: view.totals.withheld.clone(),
+        pause: view.pause.clone(),
+        operations: view.operations.clone(),
         suspicions: view.suspicions.clone(),
         refused_connections: view.refused_connections.clone(),
         events_total: view.events_total.clone(),
@@ -119,6 +121,10 @@ fn node_doc(node: &NodeView, view: &View) -> NodeDoc {
         incarnation: node.incarnation,
         voter: node.voter,
         draining: node.draining,
+        drain: node.drain.clone(),
+        store_uuid: node.store_uuid.clone(),
+        last_log_index: node.last_log_index,
+        nofailover: node.nofailover,
         stopping: node.stopping,
         version: node.version.clone(),
         leader: node.leader,
@@ -170,6 +176,11 @@ fn reported_lag(report: &ReplicaReport) -> (Option<u64>, Option<u64>) {
 
 /// Whether a partition is worked on, as this node sees it.
 pub(super) fn partition_state(partition: &PartitionView, view: &View) -> PartitionState {
+    // At a switchover the old active works on until its successor is ready.
+    let old = partition.handover_from.and_then(|id| node(view, id));
+    if old.is_some() && state(partition, old) == PartitionState::Active {
+        return PartitionState::Active;
+    }
     state(partition, partition.active.and_then(|id| node(view, id)))
 }
 
@@ -189,6 +200,9 @@ fn partition_doc(partition: &PartitionView, snapshot: &Snapshot) -> PartitionDoc
         commit_age_ms: report.and_then(|(node, replica)| commit_age_ms(replica, node)),
         input_lag_records: report.and_then(|(_, replica)| replica.input_lag_records),
         promotable: standbys.iter().filter(|standby| standby.promotable).count().try_into().unwrap_or(u32::MAX),
+        pause: partition.pause.clone(),
+        failovers_recent: partition.failovers_recent,
+        next_failover_held_ms: partition.next_failover_held_ms,
         standbys,
     }
 }

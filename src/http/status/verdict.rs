@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hotspare_cluster::{Liveness, PartitionId, View};
+use hotspare_cluster::{Liveness, PartitionId, Pause, View};
 
 use super::Snapshot;
 use crate::http::document::{HealthState, NodeDoc, PartitionDoc, PartitionState, StatusDoc};
@@ -110,6 +110,13 @@ fn control_plane(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(Hea
         };
         found.push((HealthState::Degraded, text));
     }
+    for (what, pause) in pauses(document) {
+        let text = format!(
+            "{what} paused by {} until {}: \"{}\"; hotspare resume ends that",
+            pause.by, pause.until, pause.reason
+        );
+        found.push((HealthState::Degraded, text));
+    }
     for withheld in &document.withheld {
         let until = withheld.remaining_ms.map(|ms| format!(", {ms} ms to go")).unwrap_or_default();
         let candidates: Vec<String> =
@@ -126,11 +133,28 @@ fn control_plane(document: &StatusDoc, snapshot: &Snapshot, found: &mut Vec<(Hea
     }
 }
 
+fn pauses(document: &StatusDoc) -> impl Iterator<Item = (String, &Pause)> {
+    let whole = document.pause.iter().map(|pause| ("automatic failover is".to_owned(), pause));
+    let of = |p: &PartitionDoc| format!("automatic failover of {} is", p.partition);
+    whole.chain(document.partitions.iter().filter_map(move |p| Some((of(p), p.pause.as_ref()?))))
+}
+
 fn nodes(document: &StatusDoc, found: &mut Vec<(HealthState, String)>) {
     let peers: Vec<&NodeDoc> = document.nodes.iter().filter(|node| node.node_id != document.this.node_id).collect();
     if !peers.is_empty() && peers.iter().all(|node| node.state != Liveness::Live) {
         let text = "cut off: this node hears no other node, so this is only its own view";
         found.push((HealthState::Degraded, text.to_owned()));
+    }
+    for (node, drain) in document.nodes.iter().filter_map(|node| Some((node, node.drain.as_ref()?))) {
+        let text = format!("{} is drained by {} since {}: \"{}\"", node.slot, drain.by, drain.at, drain.reason);
+        found.push((HealthState::Degraded, text));
+    }
+    for partition in document.partitions.iter().filter(|p| p.next_failover_held_ms > 0) {
+        let text = format!(
+            "partition {} failed over {} times of late: anti-flap would hold the next one back for {} ms",
+            partition.partition, partition.failovers_recent, partition.next_failover_held_ms
+        );
+        found.push((HealthState::Degraded, text));
     }
     for node in &document.nodes {
         let state = match node.state {

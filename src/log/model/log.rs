@@ -73,6 +73,11 @@ impl Log for ModelLog {
         self.reader(Topic::Input, "input")
     }
 
+    /// There is nothing to connect.
+    fn prepare(&self, _partition: PartitionId) -> Result<(), LogError> {
+        Ok(())
+    }
+
     /// Like the real one: the id is taken once to end what is open, once more for the handle, and then the ends must agree.
     fn fence(&self, partition: PartitionId) -> Result<Fenced, LogError> {
         let options = &self.options;

@@ -22,6 +22,8 @@ fn event() -> HistoryEvent {
         to: node(2),
         evidence: Vec::new(),
         phases_ms: Phases {
+            prepare: 0.0,
+            last_commit: 0.0,
             detect: 2.0,
             held: 0.0,
             elect: 1.0,
@@ -31,10 +33,13 @@ fn event() -> HistoryEvent {
             first_output: 16.0,
         },
         total_ms: Some(40.0),
+        pause_ms: None,
         records_caught_up: 1,
         readings_replayed: 2,
         passed_over: Vec::new(),
         false_positive: false,
+        withheld: None,
+        operation: None,
         error: None,
         note: None,
     }

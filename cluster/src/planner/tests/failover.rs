@@ -49,7 +49,7 @@ fn each_reason_keeps_a_candidate_out() {
         ("suspect", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().liveness = Liveness::Suspect),
         ("restoring", |w, id| w.replica(id, 0).role = Role::Restoring),
         ("divergent", |w, id| w.replica(id, 0).digest_equal = Some(false)),
-        ("draining", |w, id| w.state.nodes.get_mut(&NodeId(id)).unwrap().draining = true),
+        ("draining", |w, id| drain(w, id)),
         ("stopping", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().report.stopping = true),
         ("nofailover", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().nofailover = true),
         ("semantics_differ", |w, id| w.nodes.get_mut(&NodeId(id)).unwrap().report.semantics_hash = 8),
@@ -284,9 +284,7 @@ fn whatever_dies_and_returns_orders_go_to_live_standbys_with_growing_epochs() {
 #[test]
 fn a_drained_node_hands_over_a_few_at_a_time() {
     let mut world = World::settled(3, 12, 1);
-    let node = NodeId(3);
-    let drain = Command::Draining { node, draining: true };
-    let _ = world.state.apply(50, drain, 100);
+    drain(&mut world, 3);
     let mut rounds = 0;
     while world.loads()[2] > 0 {
         let plan = world.plan();

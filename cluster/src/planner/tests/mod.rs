@@ -1,10 +1,12 @@
 use super::*;
 
 mod failover;
+mod operating;
 mod placing;
 
 use crate::history::{CandidateReason, EventResult};
 use crate::ids::{Offset, Slot};
+use crate::operation::{Act, ActError, ActRequest, OperationState, StepState, Which};
 use crate::report::{PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport};
 use crate::state::NewNode;
 
@@ -29,6 +31,7 @@ struct Sim {
     incarnation: u64,
     report: NodeReport,
     nofailover: bool,
+    version: String,
     witness: bool,
     zone: String,
     verdict: Option<Verdict>,
@@ -74,6 +77,10 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
+        self.with_facts(|facts| plan(facts, &self.state, &self.settings))
+    }
+
+    fn with_facts<T>(&self, then: impl FnOnce(&Facts<'_>) -> T) -> T {
         let nodes = self.nodes.iter().map(|(id, sim)| {
             let facts = NodeFacts {
                 liveness: sim.liveness,
@@ -81,6 +88,8 @@ impl World {
                 report: Some(&sim.report),
                 replicas_here: !sim.witness,
                 nofailover: sim.nofailover,
+                version: sim.version.clone(),
+                last_heard_ms: Some(5),
                 address: format!("n{id}:1"),
                 zone: sim.zone.clone(),
                 verdicts: sim.verdict.iter().collect(),
@@ -100,7 +109,18 @@ impl World {
             ordered_at: &self.ordered_at,
             withheld_since: NOT_WITHHELD,
         };
-        plan(&facts, &self.state, &self.settings)
+        then(&facts)
+    }
+
+    /// What the leader does with a request.
+    fn act(&mut self, request: ActRequest) -> Result<OperationId, ActError> {
+        let resolved = self.with_facts(|facts| preflight(facts, &self.state, &request.act))?;
+        self.index += 1;
+        let command = Command::Begin { request: Box::new(request), steps: resolved.steps, at: self.wall };
+        match self.state.apply(self.index, command, 10_000)[..] {
+            [crate::state::Event::Begun(id)] => Ok(id),
+            ref other => panic!("{other:?}"),
+        }
     }
 
     fn commit(&mut self, plan: Plan) {
@@ -162,6 +182,7 @@ impl World {
             phases_ms: PromotionPhases::default(),
             records_caught_up: 0,
             readings_replayed: 0,
+            pause_ms: None,
         };
         self.index += 1;
         let _ = self.state.apply(self.index, Command::Outcome { outcome, timing: None, at: self.wall }, 10_000);
@@ -242,4 +263,15 @@ fn orders(plan: &Plan) -> Vec<&OrderCommand> {
 
 fn reasons(passed: &[PassedOver]) -> Vec<(u64, &'static str)> {
     passed.iter().map(|p| (p.node_id.0, p.reason.name())).collect()
+}
+
+fn request(act: Act) -> ActRequest {
+    ActRequest { act, by: "alice".into(), reason: "kernel".into(), request_id: None, dry_run: false }
+}
+
+/// An operator drains a node.
+fn drain(world: &mut World, id: u64) {
+    let act = Act::Drain { slot: Slot(format!("n{id}")), evacuate: false };
+    let command = Command::Begin { request: Box::new(request(act)), steps: Vec::new(), at: world.wall };
+    let _ = world.state.apply(50, command, 100);
 }
