@@ -36,6 +36,9 @@ pub struct View {
     pub applied_index: Option<u64>,
     /// Index of the newest log entry known to be committed.
     pub committed_index: Option<u64>,
+    /// What the present leader told this process of it, where that leader has committed in its own term: no entry that any
+    /// node ever applied before lies beyond it.
+    pub led_index: Option<u64>,
     /// Voters by id.
     pub voters: Vec<NodeId>,
     /// All nodes of the cluster.

@@ -123,8 +123,9 @@ impl Health {
         self.lock().topics.clone()
     }
 
-    /// Whether the replicated log was applied here up to the index that was the committed one when it was first known:
-    /// before that, counters derived from the history would look reset.
+    /// Whether the replicated log was applied here up to the committed index that a leader told first: before that, counters
+    /// derived from the history would look reset. (What this node knew of it before its restart may be less than what it
+    /// had applied.)
     #[must_use]
     pub fn is_history_known(&self) -> bool {
         self.lock().history_known
@@ -141,7 +142,7 @@ impl Health {
         let lags = lags(view, replicas, now);
         let mut known = self.lock();
         known.leader_seen |= view.leader.is_some();
-        known.first_committed = known.first_committed.or(view.committed_index);
+        known.first_committed = known.first_committed.or(view.led_index);
         known.history_known |= known.first_committed.is_some_and(|first| view.applied_index >= Some(first));
         known.readiness.observe(&lags, limits, now);
     }
@@ -368,10 +369,11 @@ mod tests {
     }
 
     #[test]
-    fn the_history_is_known_once_the_first_committed_index_is_applied() {
+    fn the_history_is_known_once_the_committed_index_that_a_leader_told_first_is_applied() {
         let health = Health::default();
         let limits = ReadyLimits { lag: Duration::ZERO, lag_records: 0, unready_after: Duration::ZERO };
-        let at = |applied_index, committed_index| View { applied_index, committed_index, ..View::default() };
+        let at =
+            |applied_index, led_index| View { applied_index, led_index, committed_index: Some(1), ..View::default() };
         for (view, known) in [
             (at(None, None), false),
             (at(Some(3), Some(7)), false),

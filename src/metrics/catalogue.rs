@@ -182,7 +182,7 @@ catalogue! {
     RAFT_COMMIT = "raft_commit_seconds", Histogram(SHORT_BOUNDS_S), Node, [], "From a plan of this Raft leader until it is committed.";
     PEER_RTT = "peer_rtt_seconds", Histogram(SHORT_BOUNDS_S), Node, ["peer": ANY], "From a request to a peer to its answer, the peer's work included.";
     PEER_LAST_HEARD = "peer_last_heard_timestamp_seconds", Gauge, Node, ["peer": ANY], "When the peer was last heard of.";
-    PEER_REJECTED = "peer_rejected_total", Counter, Node, ["reason": ANY], "Refused connections of peers, on either side.";
+    PEER_REJECTED = "peer_rejected_total", Counter, Node, ["reason": ["cluster_id", "cluster_name", "store_uuid", "tombstoned", "slot", "myself", "protocol", "magic"]], "Refused connections of peers, on either side.";
     RUNTIME_TICK_AGE = "runtime_tick_age_seconds", Gauge, Node, [], "Since the async runtime last turned.";
     HTTP_REQUESTS = "http_requests_total", Counter, Node, ["route": ANY, "code": ANY], "Answered HTTP requests.";
     HTTP_REQUEST_SECONDS = "http_request_seconds", Histogram(HTTP_BOUNDS_S), Node, ["route": ANY, "code": ANY], "How long they took.";

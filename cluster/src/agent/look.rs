@@ -9,6 +9,7 @@ use crate::options::Settings;
 use crate::planner::flap;
 use crate::raft::RaftStatus;
 use crate::state::{Stage, State};
+use crate::transport::Heartbeat;
 use crate::view::{Liveness, NodeView, PartitionView, View, WithheldView};
 
 use super::node::Node;
@@ -27,6 +28,10 @@ pub(crate) fn view(node: &Node) -> View {
     let nodes = nodes(node, &status, now);
     let refused_connections = node.refusals().clone();
     let fenced = node.fenced().clone();
+    let leaders = |told: &Heartbeat| (Some(told.node_id), told.term) == (status.leader, status.term);
+    let told =
+        node.peers().values().map(|peer| &peer.heartbeat).find(|told| leaders(told)).and_then(|told| told.led_index);
+    let led_index = if status.is_leader { status.led_index } else { told };
     let mut meters = node.meters().clone();
     meters.peer_rtt = node.links.round_trips();
     let mut raft_fsync_us_max = 0;
@@ -68,6 +73,7 @@ pub(crate) fn view(node: &Node) -> View {
         quorum_age_ms: status.quorum_age_ms.filter(|_| status.is_leader),
         applied_index: status.applied_index,
         committed_index: status.committed_index,
+        led_index,
         voters: status.voters.iter().copied().collect(),
         nodes,
         partitions: partitions(&state, &node.options.settings),

@@ -329,6 +329,7 @@ impl Node {
             leader: raft.leader,
             term: raft.term,
             last_log_index: raft.last_log_index,
+            led_index: raft.led_index,
             report,
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct RaftStatus {
     pub(crate) last_log_index: Option<u64>,
     pub(crate) applied_index: Option<u64>,
     pub(crate) committed_index: Option<u64>,
+    /// Of a leader that has committed in its own term, so that it knows of all that ever was: its committed index.
+    pub(crate) led_index: Option<u64>,
     pub(crate) voters: BTreeSet<NodeId>,
     pub(crate) members: BTreeSet<NodeId>,
     /// Of the leader: milliseconds since a quorum answered.
@@ -124,6 +126,8 @@ impl Group {
         let m = watched.borrow_watched();
         let membership = m.membership_config.membership();
         let is_leader = m.state == ServerState::Leader && m.current_leader == Some(self.me.0);
+        let has_committed = m.last_applied.as_ref().is_some_and(|id| id.leader_id.term == m.current_term);
+        let committed_index = m.local_committed.as_ref().map(|id| id.index);
         RaftStatus {
             leader: m.current_leader.map(NodeId),
             is_leader,
@@ -131,7 +135,8 @@ impl Group {
             voted_for_me: m.vote.leader_id.node_id == self.me.0,
             last_log_index: m.last_log_index,
             applied_index: m.last_applied.as_ref().map(|id| id.index),
-            committed_index: m.local_committed.as_ref().map(|id| id.index),
+            committed_index,
+            led_index: committed_index.filter(|_| is_leader && has_committed),
             voters: membership.voter_ids().map(NodeId).collect(),
             members: membership.nodes().map(|(id, _)| NodeId(*id)).collect(),
             quorum_age_ms: m

@@ -38,6 +38,9 @@ pub(crate) struct Heartbeat {
     pub(crate) leader: Option<NodeId>,
     pub(crate) term: u64,
     pub(crate) last_log_index: Option<u64>,
+    /// See [`crate::raft::RaftStatus::led_index`].
+    #[serde(default)]
+    pub(crate) led_index: Option<u64>,
     pub(crate) report: NodeReport,
 }
 
