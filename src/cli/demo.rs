@@ -62,6 +62,9 @@ pub struct DemoArgs {
     /// Readings to replay, a JSON array as in data/iot-telemetry; without it those that are shipped.
     #[arg(long, value_name = "FILE", env = "HOTSPARE_DEMO_DATA")]
     pub data: Option<PathBuf>,
+    /// Runs a Prometheus with the shipped rules beside it, which must be installed.
+    #[arg(long)]
+    pub prometheus: bool,
     /// Keeps topics, files and logs.
     #[arg(long)]
     pub keep: bool,
@@ -92,6 +95,7 @@ impl DemoArgs {
             rate: self.rate,
             seed: self.seed,
             data: data.ok_or("the shipped readings are not found from here; name a file with --data FILE")?,
+            prometheus: self.prometheus,
             keep: self.keep,
             name: unique_name(),
             stop: Arc::new(AtomicBool::new(false)),

@@ -3,12 +3,20 @@
 use std::{
     fmt::Write as _,
     io::{self, Write},
+    path::{Path, PathBuf},
 };
 
 use hotspare_cluster::{CandidateReason, EventKind, EventResult, HistoryEvent, Phases};
 use serde::Deserialize;
 
-use super::client::{Client, ClientArgs, EXIT_DONE, Format};
+use super::{
+    client::{Client, ClientArgs, EXIT_DONE, EXIT_ERROR, Format},
+    history_report,
+};
+use crate::http::document::StatusDoc;
+
+/// Events of one request for the report.
+const PAGE: u32 = 1000;
 
 /// What to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -46,6 +54,9 @@ pub struct HistoryArgs {
     /// So many, the newest.
     #[arg(short, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub n: u32,
+    /// Writes recovery times of the whole history as an HTML file without external parts.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["n", "verbose"])]
+    pub report: Option<PathBuf>,
     /// With evidence, phases and candidates passed over.
     #[arg(short, long)]
     pub verbose: bool,
@@ -61,13 +72,10 @@ struct History {
 /// # Errors
 /// Only if nothing can be written to `out` or `err`.
 pub fn run(args: &HistoryArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let mut path = format!("/v1/history?limit={}", args.n);
-    if let Some(partition) = args.partition {
-        path.push_str(&format!("&partition={partition}"));
+    if let Some(file) = &args.report {
+        return report(args, file, out, err);
     }
-    if let Some(kind) = args.kind {
-        path.push_str(&format!("&kind={}", kind.name()));
-    }
+    let path = path(args, args.n);
     let answer = Client::new(&args.client).get(&path);
     match answer.and_then(|answer| Ok((answer.document::<History>()?, answer))) {
         Ok((_, answer)) if args.client.format == Format::Json => writeln!(out, "{}", answer.body)?,
@@ -78,6 +86,47 @@ pub fn run(args: &HistoryArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::
             return Ok(error.exit_code());
         }
     }
+    Ok(EXIT_DONE)
+}
+
+/// The query for so many events.
+fn path(args: &HistoryArgs, limit: u32) -> String {
+    let mut path = format!("/v1/history?limit={limit}");
+    if let Some(partition) = args.partition {
+        path.push_str(&format!("&partition={partition}"));
+    }
+    if let Some(kind) = args.kind {
+        path.push_str(&format!("&kind={}", kind.name()));
+    }
+    path
+}
+
+/// Reads the whole history, page by page, and writes the report.
+fn report(args: &HistoryArgs, file: &Path, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let client = Client::new(&args.client);
+    let mut events: Vec<HistoryEvent> = Vec::new();
+    let status = loop {
+        let before = events.last().map_or_else(String::new, |last| format!("&before={}", last.seq));
+        let page = client.get(&(path(args, PAGE) + &before)).and_then(|answer| answer.document::<History>());
+        match page {
+            Ok(page) if page.events.is_empty() => break client.get("/v1/status"),
+            Ok(page) => events.extend(page.events),
+            Err(error) => break Err(error),
+        }
+    };
+    let status: StatusDoc = match status.and_then(|answer| answer.document()) {
+        Ok(status) => status,
+        Err(error) => {
+            writeln!(err, "{error}")?;
+            return Ok(error.exit_code());
+        }
+    };
+    let html = history_report::page(&status.cluster, &status.at.to_string(), &events);
+    if let Err(error) = std::fs::write(file, html) {
+        writeln!(err, "cannot write {}: {error}", file.display())?;
+        return Ok(EXIT_ERROR);
+    }
+    writeln!(out, "{} events: {}", events.len(), file.display())?;
     Ok(EXIT_DONE)
 }
 

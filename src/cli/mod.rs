@@ -5,6 +5,7 @@ pub mod config_init;
 pub mod demo;
 pub mod generate;
 pub mod history;
+pub mod history_report;
 pub mod members;
 pub mod operate;
 pub mod status;

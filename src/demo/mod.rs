@@ -4,6 +4,7 @@
 mod load;
 mod nodes;
 mod outage;
+mod prometheus;
 mod reader;
 mod report;
 mod run;
@@ -56,6 +57,8 @@ pub struct Options {
     pub seed: u64,
     /// File with the readings to replay.
     pub data: PathBuf,
+    /// Whether a Prometheus runs beside it.
+    pub prometheus: bool,
     /// Whether folder and topics are kept.
     pub keep: bool,
     /// Name of the cluster; see [`unique_name`].

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use toml::Value;
 
-use super::{DIE_WITH_PARENT, DemoError, Options};
+use super::{DIE_WITH_PARENT, DemoError, Options, prometheus::Prometheus};
 
 /// Below the ports from which systems take those of outgoing connections, so that a port stays free while its node is down.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
@@ -32,6 +32,7 @@ pub(super) struct Node {
 /// All nodes, in a folder of their own. They end, and the folder goes, when this is dropped.
 pub(super) struct Nodes {
     pub(super) all: Vec<Node>,
+    prometheus: Option<Prometheus>,
     folder: Option<TempDir>,
 }
 
@@ -60,7 +61,17 @@ impl Nodes {
                 .map_err(DemoError::io(format!("write {}", node.config.display())))?;
             all.push(node);
         }
-        Ok(Self { all, folder: Some(folder) })
+        Ok(Self { all, prometheus: None, folder: Some(folder) })
+    }
+
+    /// Starts a Prometheus that scrapes them; gives its address.
+    pub(super) fn watch(&mut self) -> Result<&str, DemoError> {
+        let folder = self.folder.as_ref().map(|folder| folder.path().join("prometheus"));
+        let folder = folder.ok_or_else(|| DemoError::Other("the folder was given away".to_owned()))?;
+        let port = free_port().map(|(_, port)| port).map_err(DemoError::io("find a free port"))?;
+        let targets: Vec<String> = self.all.iter().map(|node| node.http.clone()).collect();
+        let prometheus = Prometheus::start(&folder, port, &targets)?;
+        Ok(&self.prometheus.insert(prometheus).url)
     }
 
     /// Number of the node with this slot.
@@ -287,6 +298,7 @@ mod tests {
                 kills: 1,
                 rate: 2000.0,
                 seed: 1,
+                prometheus: false,
                 data: PathBuf::new(),
                 keep: false,
                 name: super::super::unique_name(),

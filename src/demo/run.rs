@@ -114,6 +114,10 @@ impl Run<'_> {
             node.start()?;
         }
         self.screen.event(format!("started {} nodes of cluster {}", self.options.nodes, self.options.name));
+        if self.options.prometheus {
+            let url = self.nodes.watch()?.to_owned();
+            self.screen.event(format!("prometheus with the shipped rules: {url}/alerts"));
+        }
         self.wait_healthy(START_WITHIN)?;
         self.screen.event("all nodes are ready, all partitions have an active and warm standbys");
         let path = self.nodes.all.first().map(|node| node.config.clone());

@@ -182,6 +182,29 @@ fn kills_fire_the_alerts_that_they_should_and_every_expression_gives_data() {
     assert!(!prometheus.query(unplanned, 0.0).is_empty());
     assert!(prometheus.query(unplanned, 660.0).is_empty(), "it resolves ten minutes later");
     every_expression_gives_data(&prometheus, &cluster, &mut workload);
+    history_gives_a_report(&cluster);
+}
+
+/// `hotspare history --report`, from the same cluster.
+fn history_gives_a_report(cluster: &TestCluster<'_>) {
+    let file = cluster.dir().join("report.html");
+    let run = Command::new(env!("CARGO_BIN_EXE_hotspare"))
+        .args(["history", "--server", &format!("http://{}", cluster.nodes[0].http), "--report"])
+        .arg(&file)
+        .output()
+        .expect("the program runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let html = std::fs::read_to_string(&file).expect("a report");
+    assert!(html.contains(&format!("Recovery times of {}", cluster.name)));
+    for event in cluster.history().iter().filter(|event| event["total_ms"].is_number() && event["kind"] == "failover") {
+        let shown = format!(
+            ">{}: {}, partition {}<",
+            event["seq"],
+            event["reason"].as_str().expect("a reason"),
+            event["partition"]
+        );
+        assert!(html.contains(&shown), "{shown}");
+    }
 }
 
 fn every_expression_gives_data(prometheus: &Prometheus, cluster: &TestCluster<'_>, workload: &mut Workload) {
