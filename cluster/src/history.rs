@@ -83,7 +83,8 @@ pub enum Reason {
     Rebalance,
     /// The promotion before had no outcome in time, or failed.
     PromotionFailed,
-    /// A higher epoch stands in the changelog.
+    /// The newest tenure cannot go on under its epoch: a higher one stands in the changelog, or the broker refused its
+    /// writer though no other was ordered.
     EpochJump,
 }
 

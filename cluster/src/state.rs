@@ -103,7 +103,7 @@ pub(crate) enum Stage {
         /// When the leader heard of it.
         at: WallTime,
     },
-    /// The promotion met a higher epoch.
+    /// It cannot go on under its epoch: the changelog holds a higher one, or the broker refuses its writer.
     Superseded,
 }
 
@@ -170,11 +170,19 @@ impl State {
             }
             Command::Outcome { outcome, timing, at } => self.outcome(outcome, timing, at),
             Command::EpochSeen { partition, seen } => match self.partitions.get_mut(&partition) {
-                Some(known) if seen > known.floor => {
+                // The newest epoch itself is that of the newest tenure. Who has it tells by its outcome if it is not its own.
+                Some(known) if seen > known.floor.max(known.epoch) => {
                     known.floor = seen;
                     Vec::new()
                 }
                 _ => ignored("no such partition, or known"),
+            },
+            Command::Fenced { partition, node, epoch } => match self.partitions.get_mut(&partition) {
+                Some(known) if known.epoch == epoch && known.active == Some(node) => {
+                    known.stage = Stage::Superseded;
+                    Vec::new()
+                }
+                _ => ignored("another tenure was ordered since"),
             },
             Command::FalsePositive { node, incarnation } => self.false_positive(node, incarnation),
             Command::Note { seq, text } => {
@@ -408,7 +416,9 @@ impl State {
         }
         self.step_ended(&event, at);
         if let Some(entry) = self.partitions.get_mut(&outcome.partition) {
-            entry.floor = entry.floor.max(seen_above.unwrap_or_default());
+            // An outdated promotion meets the epoch of the present tenure: that is no reason to end it.
+            let above = seen_above.filter(|seen| entry.epoch == outcome.epoch || *seen > entry.epoch);
+            entry.floor = entry.floor.max(above.unwrap_or_default());
             if entry.epoch == outcome.epoch {
                 entry.stage = match result {
                     EventResult::Success => Stage::Confirmed,

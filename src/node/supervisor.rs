@@ -67,6 +67,7 @@ enum State {
     Tenure {
         epoch: Epoch,
         control: Arc<Control>,
+        since: Instant,
     },
     /// Until it is built again.
     Pausing(Instant),
@@ -197,7 +198,7 @@ impl Supervisor {
         let alone = ordered && !self.has_live_standby(assignment);
         let Some(held) = self.held.get_mut(&partition) else { return };
         match &held.state {
-            State::Tenure { epoch, control } => {
+            State::Tenure { epoch, control, .. } => {
                 let handed = assignment
                     .order
                     .as_ref()
@@ -260,7 +261,7 @@ impl Supervisor {
         let predecessor = self.predecessor(partition, assignment).filter(|_| !renewed);
         let Some(held) = self.held.get_mut(&partition) else { return };
         let control = Arc::new(Control::default());
-        held.state = State::Tenure { epoch, control: Arc::clone(&control) };
+        held.state = State::Tenure { epoch, control: Arc::clone(&control), since: Instant::now() };
         held.tried = epoch;
         (held.renew_at, held.leaving) = (None, None);
         tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, renewed, "promoting");
@@ -334,6 +335,8 @@ impl Supervisor {
 
     fn ended(&mut self, partition: PartitionId, epoch: Epoch, end: End) {
         let Some(held) = self.held.get_mut(&partition) else { return };
+        // What is refused again and again must not be ordered again at once.
+        let had_lasted = matches!(held.state, State::Tenure { since, .. } if since.elapsed() >= RENEW_AFTER);
         // Else the standby thread has given the replica up, and has told more.
         let has_replica = matches!(held.state, State::Tenure { .. });
         if has_replica {
@@ -356,7 +359,7 @@ impl Supervisor {
                 self.parts.statuses.meters().count(&FENCED, &[&partition.to_string(), cause]);
                 tracing::warn!(event_id = %EventId(partition, epoch), %partition, %epoch, reason, "fenced");
                 held.renew_at = Some(Instant::now() + RENEW_AFTER);
-                cluster.report_fenced(partition, epoch);
+                cluster.report_fenced(partition, epoch, had_lasted);
             }
             End::Overtaken(seen) => {
                 cluster.report_promotion(outcome(PromotionResult::Superseded { seen }));

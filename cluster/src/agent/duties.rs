@@ -51,8 +51,10 @@ fn done(node: &Node, duty: &Duty) -> bool {
             .find(|e| e.partition == outcome.partition && e.epoch == outcome.epoch)
             .is_some_and(|e| e.result == EventResult::Success),
         Duty::Command(Command::EpochSeen { partition, seen }) => {
-            state.partitions.get(partition).is_some_and(|p| p.floor >= *seen || p.epoch > *seen)
+            state.partitions.get(partition).is_some_and(|p| p.floor >= *seen || p.epoch >= *seen)
         }
+        // By now it may be active again, by itself.
+        Duty::Command(Command::Fenced { partition, epoch, .. }) => node.fenced().get(partition) != Some(epoch),
         Duty::Command(_) => false,
     }
 }

@@ -13,7 +13,7 @@ use crate::ids::{Epoch, EventId, NodeId, PartitionId};
 use crate::operation::{ActError, ActRequest, Acted, Operation, OperationId};
 use crate::options::Options;
 use crate::raft;
-use crate::report::{HandoverWord, PromotionOutcome, Replicas};
+use crate::report::{HandoverWord, PromotionOutcome, PromotionResult, Replicas};
 use crate::state::Command;
 use crate::transport::{Limits, Notice, net, serve_forever};
 use crate::view::{Liveness, View};
@@ -154,6 +154,9 @@ impl Cluster {
 
     /// Tells how a promotion ended; repeated until it is in the history.
     pub fn report_promotion(&self, outcome: PromotionOutcome) {
+        if outcome.result == PromotionResult::Ok {
+            self.node.fenced().remove(&outcome.partition);
+        }
         self.node.add_duty(Duty::Outcome(outcome));
     }
 
@@ -162,10 +165,15 @@ impl Cluster {
         self.node.add_duty(Duty::Command(Command::EpochSeen { partition, seen }));
     }
 
-    /// This node was fenced as active of `partition` with `epoch`; shown in the view.
-    pub fn report_fenced(&self, partition: PartitionId, epoch: Epoch) {
+    /// This node was fenced as active of `partition` with `epoch`; shown in the view. `ask`: if that tenure is still the
+    /// newest, it is ordered anew, which is faster than to wait and to try it again.
+    pub fn report_fenced(&self, partition: PartitionId, epoch: Epoch, ask: bool) {
         tracing::info!(event_id = %EventId(partition, epoch), %partition, %epoch, "active_fenced");
         self.node.fenced().insert(partition, epoch);
+        if ask {
+            let node = self.node.me();
+            self.node.add_duty(Duty::Command(Command::Fenced { partition, node, epoch }));
+        }
     }
 
     /// Reserved: the active of `partition` is stuck or stalled. Only logged for now.

@@ -79,6 +79,8 @@ pub(crate) enum Command {
     Outcome { outcome: PromotionOutcome, timing: Option<Timing>, at: WallTime },
     /// An epoch was seen in the changelog.
     EpochSeen { partition: PartitionId, seen: Epoch },
+    /// The broker refused the writer of this tenure, and nothing says that a successor was ordered.
+    Fenced { partition: PartitionId, node: NodeId, epoch: Epoch },
     /// A deposed process was heard again.
     FalsePositive { node: NodeId, incarnation: u64 },
     /// An operator's note at an event.

@@ -305,3 +305,56 @@ fn a_drained_node_hands_over_a_few_at_a_time() {
     }
     assert_eq!(rounds, 2);
 }
+
+/// A world in which an order was replaced before it had an outcome: its epoch, the active since, and the newest epoch.
+fn replaced() -> (World, Epoch, u64, Epoch) {
+    let mut world = World::settled(3, 1, 2);
+    let mut outdated = Epoch(0);
+    for _ in 0..2 {
+        outdated = world.entry(0).epoch;
+        world.die(world.active(0), Cause::ProcessDead);
+        let plan = world.plan();
+        world.commit(plan);
+    }
+    world.confirm_all();
+    let (active, newest) = (world.active(0), world.entry(0).epoch);
+    assert!(newest > outdated && outdated > Epoch(1));
+    (world, outdated, active, newest)
+}
+
+/// Found by the model: a promotion that takes too long meets the epoch of its successor in the changelog and says so. That
+/// was held against the successor, which works, and a second order stopped it.
+#[test]
+fn what_an_outdated_promotion_met_does_not_depose_the_active_that_wrote_it() {
+    let (mut world, outdated, _, newest) = replaced();
+    world.outcome(PartitionId(0), outdated, PromotionResult::Superseded { seen: newest });
+    world.index += 1;
+    let seen = Command::EpochSeen { partition: PartitionId(0), seen: newest };
+    let _ = world.state.apply(world.index, seen, 10_000);
+    assert!(orders(&world.plan()).is_empty());
+    // A higher one the active cannot have written.
+    world.outcome(PartitionId(0), outdated, PromotionResult::Superseded { seen: Epoch(newest.0 + 5) });
+    assert_eq!(orders(&world.plan())[0].epoch, Epoch(newest.0 + 6));
+}
+
+/// An order that comes late fences the active of the next one, which does not know by whom.
+#[test]
+fn an_active_that_was_fenced_is_ordered_again_unless_another_was() {
+    let (mut world, outdated, active, newest) = replaced();
+    let fenced = |world: &mut World, node, epoch| {
+        world.index += 1;
+        let fenced = Command::Fenced { partition: PartitionId(0), node: NodeId(node), epoch };
+        let _ = world.state.apply(world.index, fenced, 10_000);
+    };
+    fenced(&mut world, 1 + active % 3, newest);
+    fenced(&mut world, active, outdated);
+    assert!(orders(&world.plan()).is_empty());
+    fenced(&mut world, active, newest);
+    let plan = world.plan();
+    let again = orders(&plan)[0];
+    assert_eq!((again.target, again.epoch, again.reason), (NodeId(active), Epoch(newest.0 + 1), Reason::EpochJump));
+    world.commit(plan);
+    world.confirm_all();
+    fenced(&mut world, active, newest);
+    assert!(orders(&world.plan()).is_empty());
+}
