@@ -78,34 +78,22 @@ impl Rules {
         self.mutation == Some(mutation)
     }
 
-    /// All that may be tried; [`Rules::step`] says whether it can happen.
+    /// All that may be tried, without what the step of a tenure rules out; [`Rules::step`] says whether it can happen.
     pub fn tries(&self, world: &World, out: &mut Vec<Action>) {
-        for node in 0..NODES {
-            out.extend([
-                Action::Order(node),
-                Action::Report(node),
-                Action::Apply(node),
-                Action::Begin(node),
-                Action::StopTenure(node),
-                Action::Fence(node),
-                Action::Settle(node),
-                Action::CaughtUp(node),
-                Action::Write(node),
-                Action::AskCommit(node),
-                Action::Answered(node),
-                Action::Refused(node),
-                Action::Decide(node),
-                Action::MakeVisible(node),
-                Action::Crash(node),
-                Action::Restart(node),
-                Action::Freeze(node),
-                Action::Thaw(node),
-                Action::Suspect(node),
-                Action::LoseAnswer(node),
-                Action::FenceWithoutMarker(node),
-            ]);
-            let orders = u8::try_from(world.raft.orders.len()).expect("a bounded number of orders");
-            out.extend((1..=orders).map(|number| Action::Deliver(node, number)));
+        for (place, node) in world.nodes.iter().enumerate() {
+            if node.process == Process::Up {
+                out.extend([Action::Order(place), Action::Report(place), Action::Apply(place)]);
+                out.extend([Action::Suspect(place), Action::Freeze(place)]);
+                let orders = u8::try_from(world.raft.orders.len()).expect("a bounded number of orders");
+                out.extend((1..=orders).map(|number| Action::Deliver(place, number)));
+                out.extend(next_of_tenure(node.tenure.map(|tenure| tenure.step)).iter().map(|action| action(place)));
+            } else {
+                out.extend([Action::Restart(place), Action::Thaw(place)]);
+            }
+            out.push(Action::Crash(place));
+            if world.broker.open[place].is_some() {
+                out.extend([Action::Decide(place), Action::MakeVisible(place)]);
+            }
         }
         out.push(Action::TimeOut);
     }
@@ -385,6 +373,19 @@ impl Rules {
             self.stand_by(node, true);
         }
         Some(())
+    }
+}
+
+/// What a node may do next at this step of a tenure.
+fn next_of_tenure(step: Option<Step>) -> &'static [fn(usize) -> Action] {
+    match step {
+        None => &[Action::Begin],
+        Some(Step::Fencing(_)) => &[Action::Fence, Action::FenceWithoutMarker],
+        Some(Step::Settling) => &[Action::Settle],
+        Some(Step::CatchingUp(_)) => &[Action::CaughtUp, Action::StopTenure],
+        Some(Step::Idle) => &[Action::Write, Action::StopTenure],
+        Some(Step::Written) => &[Action::AskCommit, Action::Refused],
+        Some(Step::Asked(_)) => &[Action::Answered, Action::Refused, Action::LoseAnswer],
     }
 }
 
