@@ -71,7 +71,7 @@ pub enum Reason {
     Silent,
     /// The active's loop did not turn.
     Stuck,
-    /// No commit though input waits.
+    /// Kafka did not answer its node, though it answered a standby's.
     Stalled,
     /// An operator asked.
     Operator,
@@ -225,6 +225,8 @@ pub enum CandidateReason {
     NoReplica,
     /// Its promotion failed just now.
     PromotionFailed,
+    /// Kafka does not answer it.
+    KafkaUnreachable,
     /// Another is further.
     Behind {
         /// Next changelog offset it would apply.
@@ -252,6 +254,7 @@ impl CandidateReason {
             Self::Overtaken => "overtaken",
             Self::NoReplica => "no_replica",
             Self::PromotionFailed => "promotion_failed",
+            Self::KafkaUnreachable => "kafka_unreachable",
             Self::Behind { .. } => "behind",
         }
     }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub antiflap_base: Duration,
     /// `failover.antiflap_max`: longest such pause.
     pub antiflap_max: Duration,
+    /// `failover.stalled_after`: Kafka does not answer the active's node for so long, though it answers a standby's.
+    pub stalled_after: Duration,
     /// `failover.antiflap_window`: how long a failover counts for the pause.
     pub antiflap_window: Duration,
     /// `raft.heartbeat_interval`.
@@ -106,6 +108,7 @@ impl Default for Settings {
             own_stall_max: ms(100),
             promote_timeout: ms(10_000),
             promote_retry_after: ms(1_000),
+            stalled_after: ms(1_000),
             antiflap_base: ms(1_000),
             antiflap_max: ms(60_000),
             antiflap_window: ms(600_000),

@@ -43,6 +43,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) partitions_of_input: Option<u32>,
     pub(crate) standbys: u32,
     pub(crate) promote_retry_after: Duration,
+    /// `failover.stalled_after`.
+    pub(crate) stalled_after: Duration,
     pub(crate) nodes: BTreeMap<NodeId, NodeFacts<'a>>,
     /// When this leader first saw the newest order of a partition.
     pub(crate) ordered_at: &'a BTreeMap<PartitionId, (Epoch, Moment)>,
@@ -66,6 +68,18 @@ pub(crate) struct NodeFacts<'a> {
     pub(crate) zone: String,
     /// Verdicts on its processes, present and past.
     pub(crate) verdicts: Vec<&'a Verdict>,
+}
+
+impl NodeFacts<'_> {
+    /// How long Kafka has not answered it; none while unknown.
+    fn kafka_age(&self) -> Option<Duration> {
+        self.report.map(|report| Duration::from_millis(report.kafka_age_ms))
+    }
+
+    /// Whether Kafka answers it, beyond doubt beside one that it does not answer for this long.
+    fn hears_kafka(&self, stalled_after: Duration) -> bool {
+        self.liveness == Liveness::Live && self.kafka_age().is_some_and(|age| age <= stalled_after / 2)
+    }
 }
 
 /// What is to be done.
@@ -328,6 +342,12 @@ fn need(
     };
     if failed {
         return Some(Need::new(EventKind::Failover, Reason::PromotionFailed));
+    }
+    let hears = |node: &NodeId| facts.nodes.get(node).is_some_and(|node| node.hears_kafka(facts.stalled_after));
+    let stalled = seen.kafka_age().is_some_and(|age| age >= facts.stalled_after);
+    // Where no standby hears Kafka either, Kafka itself is away.
+    if entry.stage == Stage::Confirmed && stalled && entry.standbys.iter().any(hears) {
+        return Some(Need::new(EventKind::Failover, Reason::Stalled));
     }
     if let Some(wish) = operate::switchover(state, partition).filter(|_| entry.stage == Stage::Confirmed) {
         return Some(Need { wish, ..Need::new(EventKind::Switchover, Reason::Operator) });

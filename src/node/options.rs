@@ -21,6 +21,7 @@ pub(super) fn cluster(config: &Config) -> Options {
         probe_timeout: failover.probe_timeout.get(),
         confirm_timeout: failover.confirm_timeout.get(),
         suspect_after: failover.suspect_after.get(),
+        stalled_after: failover.stalled_after.get(),
         promote_timeout: failover.promote_timeout.get(),
         antiflap_base: failover.antiflap_base.get(),
         antiflap_max: failover.antiflap_max.get(),

@@ -216,6 +216,7 @@ impl Leading {
             partitions_of_input: counts.filter_map(|r| r.partitions_of_input).max(),
             standbys: node.options.standbys,
             promote_retry_after: node.options.settings.promote_retry_after,
+            stalled_after: node.options.settings.stalled_after,
             nodes,
             ordered_at: &self.ordered_at,
             withheld_since: &withheld_since,

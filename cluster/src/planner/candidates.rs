@@ -131,6 +131,9 @@ impl Judge<'_> {
         if !seen.replicas_here {
             return Err(CandidateReason::NoReplica);
         }
+        if self.need.reason == Reason::Stalled && !seen.hears_kafka(self.facts.stalled_after) {
+            return Err(CandidateReason::KafkaUnreachable);
+        }
         if self.semantics().is_some_and(|hash| hash != report.semantics_hash) {
             return Err(CandidateReason::SemanticsDiffer);
         }

@@ -91,7 +91,7 @@ section! {
         pub suspect_after: Timespan = Timespan::from_ms(300),
         /// The active's loop did not turn for so long, outside a Kafka call.
         pub stuck_after: Timespan = Timespan::from_secs(1),
-        /// No commit for so long though input waits and others commit through the same broker.
+        /// Kafka does not answer the active's node for so long, though it answers a standby's.
         pub stalled_after: Timespan = Timespan::from_secs(1),
         /// `auto`, `direct` or `hedged`.
         pub fencing: Fencing = Fencing::Auto,

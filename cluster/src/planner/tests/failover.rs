@@ -358,3 +358,26 @@ fn an_active_that_was_fenced_is_ordered_again_unless_another_was() {
     fenced(&mut world, active, newest);
     assert!(orders(&world.plan()).is_empty());
 }
+
+#[test]
+fn an_active_whom_kafka_does_not_answer_is_replaced_by_one_whom_it_answers() {
+    let silent =
+        |world: &mut World, id: u64, age_ms| world.nodes.get_mut(&NodeId(id)).unwrap().report.kafka_age_ms = age_ms;
+    let mut world = World::settled(3, 1, 2);
+    let active = world.active(0);
+    let others: Vec<u64> = (1..=3).filter(|id| *id != active).collect();
+    silent(&mut world, active, 999);
+    assert!(world.plan().commands.is_empty());
+    // Where no other hears it either, it is Kafka that is away, and nobody would do better.
+    silent(&mut world, active, 1_000);
+    others.iter().for_each(|id| silent(&mut world, *id, 501));
+    assert!(world.plan().commands.is_empty() && world.plan().withheld.is_empty());
+    silent(&mut world, others[1], 500);
+    let plan = world.plan();
+    let [order] = orders(&plan)[..] else { panic!("{plan:?}") };
+    assert_eq!((order.target, order.reason), (NodeId(others[1]), Reason::Stalled));
+    let passed_over = reasons(&order.passed_over);
+    for id in [active, others[0]] {
+        assert!(passed_over.contains(&(id, "kafka_unreachable")), "{passed_over:?}");
+    }
+}

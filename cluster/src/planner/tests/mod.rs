@@ -105,6 +105,7 @@ impl World {
             partitions_of_input: self.nodes.values().filter_map(|n| n.report.partitions_of_input).max(),
             standbys: self.standbys,
             promote_retry_after: self.settings.promote_retry_after,
+            stalled_after: self.settings.stalled_after,
             nodes: nodes.collect(),
             ordered_at: &self.ordered_at,
             withheld_since: NOT_WITHHELD,
