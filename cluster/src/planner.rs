@@ -76,9 +76,11 @@ impl NodeFacts<'_> {
         self.report.map(|report| Duration::from_millis(report.kafka_age_ms))
     }
 
-    /// Whether Kafka answers it, beyond doubt beside one that it does not answer for this long.
+    /// Whether Kafka answers it, and did so for this long: when Kafka comes back, some hear it sooner than others.
     fn hears_kafka(&self, stalled_after: Duration) -> bool {
-        self.liveness == Liveness::Live && self.kafka_age().is_some_and(|age| age <= stalled_after / 2)
+        let heard = self.report.map_or(Duration::ZERO, |report| Duration::from_millis(report.kafka_heard_ms));
+        let answers = self.kafka_age().is_some_and(|age| age <= stalled_after / 2);
+        self.liveness == Liveness::Live && answers && heard >= stalled_after
     }
 }
 

@@ -19,6 +19,9 @@ pub struct NodeReport {
     pub kafka_ok: bool,
     /// Milliseconds since Kafka last answered this node.
     pub kafka_age_ms: u64,
+    /// Milliseconds for which Kafka has answered this node, by then, without a longer gap than a second.
+    #[serde(default)]
+    pub kafka_heard_ms: u64,
     /// One report for each replica here.
     pub replicas: Vec<ReplicaReport>,
     /// Whether this node is shutting down.

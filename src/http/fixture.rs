@@ -63,6 +63,7 @@ fn node(id: u64, slot: &str, heard_ms: u64, replicas: Vec<ReplicaReport>) -> Nod
             partitions_of_input: Some(2),
             kafka_ok: true,
             kafka_age_ms: 5,
+            kafka_heard_ms: 60_000,
             replicas,
             stopping: false,
             semantics_hash: 0xabcd,

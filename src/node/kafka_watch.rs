@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
     },
     time::{Duration, Instant},
@@ -24,17 +24,29 @@ use crate::{
 
 const ASK_EVERY: Duration = Duration::from_millis(250);
 const OK_WITHIN: Duration = Duration::from_secs(3);
+/// A longer time without an answer is a gap.
+const GAP: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Asks Kafka four times a second, so that a node that is cut off from it is known soon, on a thread of its own because the question blocks.
 pub(super) struct KafkaWatch {
     partitions: AtomicU32,
-    answered: Mutex<Instant>,
+    answered: Mutex<Answered>,
+}
+
+/// When Kafka answered.
+#[derive(Clone, Copy)]
+struct Answered {
+    last: Instant,
+    /// The first answer after the last gap.
+    first: Instant,
 }
 
 impl KafkaWatch {
     pub(super) fn start(log: Arc<dyn Log>, health: Arc<Health>, meters: Meters) -> std::io::Result<Arc<Self>> {
-        let watch = Arc::new(Self { partitions: AtomicU32::new(0), answered: Mutex::new(Instant::now() - OK_WITHIN) });
+        let long_ago = Instant::now() - OK_WITHIN;
+        let answered = Mutex::new(Answered { last: long_ago, first: long_ago });
+        let watch = Arc::new(Self { partitions: AtomicU32::new(0), answered });
         let this = Arc::downgrade(&watch);
         std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health, &meters))?;
         Ok(watch)
@@ -44,8 +56,27 @@ impl KafkaWatch {
         Some(self.partitions.load(Ordering::Relaxed)).filter(|count| *count > 0)
     }
 
+    fn answered(&self) -> MutexGuard<'_, Answered> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_answer(&self) {
+        let now = Instant::now();
+        let mut answered = self.answered();
+        if now.duration_since(answered.last) > GAP {
+            answered.first = now;
+        }
+        answered.last = now;
+    }
+
     fn age(&self) -> Duration {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.answered().last.elapsed()
+    }
+
+    /// Milliseconds from the first answer after the last gap to the last answer.
+    pub(super) fn heard_ms(&self) -> u64 {
+        let Answered { last, first } = *self.answered();
+        last.duration_since(first).as_millis().try_into().unwrap_or(u64::MAX)
     }
 
     pub(super) fn is_ok(&self) -> bool {
@@ -62,7 +93,7 @@ fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health, meters: &M
     while let Some(watch) = watch.upgrade() {
         match log.partitions(Topic::Input) {
             Ok(count) => {
-                *watch.answered.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                watch.note_answer();
                 watch.partitions.store(count.unwrap_or(0), Ordering::Relaxed);
                 health.kafka_answered();
                 if std::mem::take(&mut silent) {

@@ -75,6 +75,7 @@ impl Replicas for Reporter {
             partitions_of_input: self.watch.partitions(),
             kafka_ok: self.watch.is_ok(),
             kafka_age_ms: self.watch.age_ms(),
+            kafka_heard_ms: self.watch.heard_ms(),
             replicas: self.statuses.reports(),
             stopping: self.health.is_stopping(),
             semantics_hash: self.semantics_hash,

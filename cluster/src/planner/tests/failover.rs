@@ -361,8 +361,10 @@ fn an_active_that_was_fenced_is_ordered_again_unless_another_was() {
 
 #[test]
 fn an_active_whom_kafka_does_not_answer_is_replaced_by_one_whom_it_answers() {
-    let silent =
-        |world: &mut World, id: u64, age_ms| world.nodes.get_mut(&NodeId(id)).unwrap().report.kafka_age_ms = age_ms;
+    let silent = |world: &mut World, id: u64, age_ms| {
+        let report = &mut world.nodes.get_mut(&NodeId(id)).unwrap().report;
+        (report.kafka_age_ms, report.kafka_heard_ms) = (age_ms, 1_000);
+    };
     let mut world = World::settled(3, 1, 2);
     let active = world.active(0);
     let others: Vec<u64> = (1..=3).filter(|id| *id != active).collect();
@@ -372,6 +374,10 @@ fn an_active_whom_kafka_does_not_answer_is_replaced_by_one_whom_it_answers() {
     silent(&mut world, active, 1_000);
     others.iter().for_each(|id| silent(&mut world, *id, 501));
     assert!(world.plan().commands.is_empty() && world.plan().withheld.is_empty());
+    silent(&mut world, others[1], 500);
+    // It has just come back, and the active will hear it in a moment.
+    world.nodes.get_mut(&NodeId(others[1])).unwrap().report.kafka_heard_ms = 999;
+    assert!(world.plan().commands.is_empty());
     silent(&mut world, others[1], 500);
     let plan = world.plan();
     let [order] = orders(&plan)[..] else { panic!("{plan:?}") };
