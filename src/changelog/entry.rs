@@ -72,6 +72,7 @@ impl<'a> Entry<'a> {
         match key.split_first() {
             None => Err("its key is empty"),
             Some((&kind::PROGRESS, [])) => Ok(Entry::Progress),
+            Some((&kind::PROGRESS, _)) => Err("it is no key of a progress record"),
             Some((&kind::WINDOW, rest)) => {
                 read_window_key(&mut Reader::new(rest)).map(Entry::Window).ok_or("it is no key of a window")
             }
