@@ -62,7 +62,7 @@ fn fuzz(target: &str) {
         });
         let some: Vec<_> = some.collect();
         let iterations = some.len() * MUTATIONS_PER_INPUT;
-        let checked = Check::new().iters(iterations).shrink_iters(2000).seed(random.random()).run_with(
+        let checked = Check::new().iters(iterations).max_shrink_iters(2000).seed(random.random()).run_with(
             mutators::default::<Vec<u8>>(),
             some,
             |input| {

@@ -50,7 +50,8 @@ impl Supervisor {
             HandoverStep::Ready => self.successor_is_ready(from, partition, epoch),
             HandoverStep::Left { next_input, stopped_ms, last_commit_ms } => {
                 let duration = |ms: f64| std::time::Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
-                if let Some(State::Tenure { epoch: own, control }) = self.held.get(&partition).map(|held| &held.state)
+                if let Some(State::Tenure { epoch: own, control, .. }) =
+                    self.held.get(&partition).map(|held| &held.state)
                     && *own == epoch
                 {
                     let now = Instant::now();
@@ -67,7 +68,7 @@ impl Supervisor {
         };
         let left = match (&held.state, held.leaving) {
             (State::Tenure { epoch: own, .. }, Some(leaving)) if *own < epoch && leaving.epoch == epoch => leaving.left,
-            (State::Tenure { epoch: own, control }, _) if *own < epoch => {
+            (State::Tenure { epoch: own, control, .. }, _) if *own < epoch => {
                 held.leaving = Some(Leaving { successor, epoch, left: None });
                 return control.finish();
             }
