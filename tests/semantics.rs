@@ -4,6 +4,8 @@
 
 #[path = "semantics/cases.rs"]
 mod cases;
+#[path = "semantics/data.rs"]
+mod data;
 #[path = "semantics/explain.rs"]
 mod explain;
 #[path = "semantics/formats.rs"]

@@ -80,7 +80,7 @@ fn golden(name: &str) -> String {
         .unwrap_or_else(|_| unpacked(&folder.join(format!("{name}.jsonl.gz"))))
 }
 
-fn unpacked(path: &Path) -> String {
+pub fn unpacked(path: &Path) -> String {
     let file = std::fs::File::open(path).expect("a file");
     let mut text = String::new();
     flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("gzip");
@@ -107,17 +107,25 @@ fn iot(text: &str, name: &str) {
     run.check(name);
 }
 
-fn nab(config: &str, name: &str) {
-    let mut run = Run::new(config);
+/// Names of devices and texts.
+pub fn nab_files() -> Vec<(String, String)> {
     let mut paths: Vec<_> = std::fs::read_dir(beside("data/nab"))
         .expect("tests/data/nab")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "csv"))
         .collect();
     paths.sort();
-    for path in paths {
+    let file = |path: std::path::PathBuf| {
         let device = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        for line in std::fs::read_to_string(&path).expect("a text").lines().skip(1) {
+        (device, std::fs::read_to_string(&path).expect("a text"))
+    };
+    paths.into_iter().map(file).collect()
+}
+
+fn nab(config: &str, name: &str) {
+    let mut run = Run::new(config);
+    for (device, text) in nab_files() {
+        for line in text.lines().skip(1) {
             let (time, value) = line.split_once(',').expect("two fields");
             let civil: jiff::civil::DateTime = time.parse().expect("a time");
             let timestamp_ms = jiff::tz::TimeZone::UTC.to_timestamp(civil).expect("a time").as_millisecond();

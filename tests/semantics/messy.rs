@@ -18,6 +18,10 @@ const BASE_MS: i64 = 1_704_067_200_000;
 pub struct Messy {
     format: &'static str,
     random: ChaCha8Rng,
+    /// Something depends on log time: it should not leap to the end of time at once.
+    has_silence: bool,
+    /// The value of the record before, for copies.
+    last: Option<serde_json::Value>,
 }
 
 const DEVICES: [&str; 14] = [
@@ -132,11 +136,11 @@ const TIMES: [&str; 36] = [
 impl Messy {
     /// `format` as in a configuration.
     pub fn new(format: &'static str, seed: u64) -> Self {
-        Self { format, random: ChaCha8Rng::seed_from_u64(seed) }
+        Self { format, random: ChaCha8Rng::seed_from_u64(seed), has_silence: false, last: None }
     }
 
-    fn pick(&mut self, texts: &[&str]) -> String {
-        (*texts.choose(&mut self.random).expect("a text")).to_owned()
+    fn pick(&mut self, texts: &[impl AsRef<str>]) -> String {
+        texts.choose(&mut self.random).expect("a text").as_ref().to_owned()
     }
 
     fn chance(&mut self, percent: u32) -> bool {
@@ -150,7 +154,7 @@ impl Messy {
             return json!({ "partition": partition, "log_time": BASE_MS + self.random.random_range(-9..9) * 3_600_000 }).to_string();
         }
         let now_ms = BASE_MS + i64::try_from(offset).expect("small") * 30_000;
-        let timestamp = match self.random.random_range(0..40) {
+        let timestamp = match self.random.random_range(0..if self.has_silence { 1000 } else { 40 }) {
             0 => -1,
             1 => i64::MAX,
             2 => 0,
@@ -172,7 +176,12 @@ impl Messy {
         }
         headers.truncate(self.random.random_range(1..4));
         record["headers"] = json!(headers);
-        self.value(&mut record, now_ms);
+        if let Some(last) = self.last.clone().filter(|_| self.has_silence && self.random.random_range(0..10) == 0) {
+            record["value"] = last;
+        } else {
+            self.value(&mut record, now_ms);
+        }
+        self.last = record.get("value").cloned();
         record.to_string()
     }
 

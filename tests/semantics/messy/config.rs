@@ -10,6 +10,8 @@ const ZONES: [&str; 5] = ["UTC", "America/New_York", "Asia/Kolkata", "Europe/Lon
 const JSON_POINTERS: [&str; 8] = ["/value", "/w/0", "/w", "/p/value", "/p", "", "/ts", "/r/0/value"];
 const INFLUX_POINTERS: [&str; 9] =
     ["/fields/f", "/fields/g", "/fields/h i", "/tags/site", "/timestamp", "/name", "", "/fields", "/fields/f/0"];
+const KINDS: [&str; 4] = ["tumbling", "hopping", "session", "calendar"];
+const VARIANCES: [&str; 3] = ["none", "sample", "population"];
 const OUTCOMES: [&str; 5] = ["late", "rejected", "missing", "duplicate", "null_record"];
 
 impl Messy {
@@ -27,26 +29,19 @@ impl Messy {
             text += "[input.senml]\n";
             self.option(&mut text, 100, "split", &["\"base\"", "\":\"", "\"::\"", "\"/\"", "\"é\"", "\"a\""]);
         }
+        let kind = self.pick(&KINDS);
         text += "[input.limits]\n";
         self.option(&mut text, 30, "max_future", &["\"off\"", "\"0s\"", "\"1h\"", "\"30d\""]);
-        self.option(
-            &mut text,
-            30,
-            "min_time",
-            &["\"1960-01-01T00:00Z\"", "\"0001-01-01T00:00:00Z\"", "\"2023-12-31T20:00Z\""],
-        );
+        let times = ["\"2023-12-31T20:00Z\"", "\"1960-01-01T00:00Z\"", "\"0001-01-01T00:00:00Z\""];
+        // Of calendars older rules of zones are not known.
+        self.option(&mut text, 30, "min_time", if kind == "calendar" { &times[..1] } else { &times });
         self.option(&mut text, 20, "max_device_id", &["1", "2", "4", "7"]);
         self.option(&mut text, 20, "max_readings_per_record", &["1", "2", "3", "5"]);
+        self.dedup(&mut text);
         self.values(&mut text);
-        if self.chance(50) {
-            text += "[input.dedup]\n";
-            self.option(&mut text, 100, "by", &["\"reading\"", "\"header:t\"", "\"id:/value\"", "\"id:/w/0\""]);
-            self.option(&mut text, 60, "keep", &["\"1ms\"", "\"20m\"", "\"3650d\""]);
-        }
-        let from_1970 = !text.contains("min_time = \"1960") && !text.contains("min_time = \"0001");
-        self.windows(&mut text, from_1970);
+        self.windows(&mut text, &kind);
         text += "[output]\n";
-        self.option(&mut text, 60, "variance", &["\"sample\"", "\"population\""]);
+        self.option(&mut text, 60, "variance", &VARIANCES.map(|name| json!(name).to_string()));
         if self.chance(60) {
             let kept: Vec<_> = OUTCOMES.iter().filter(|_| self.random.random_range(0..2) == 0).collect();
             text += &format!("dead_letter = {}\n", json!(kept));
@@ -54,30 +49,47 @@ impl Messy {
         text
     }
 
-    /// Windows of any kind; those of the calendar need times of 1970 or later.
-    fn windows(&mut self, text: &mut String, from_1970: bool) {
-        *text += "[window]\n";
-        match self.random.random_range(0..4) {
-            0 => self.option(text, 100, "kind = \"hopping\"\nadvance", &["\"1s\"", "\"7m\"", "\"59m\"", "\"1h\""]),
-            1 => self.option(text, 100, "kind = \"session\"\ngap", &["\"1ms\"", "\"5m\"", "\"3h\"", "\"400d\""]),
-            2 if from_1970 => {
-                let units = ["\"hour\"", "\"day\"", "\"week\"", "\"month\""];
-                self.option(text, 100, "kind = \"calendar\"\nunit", &units);
-                let zone = ZONES.choose(&mut self.random).expect("a zone");
-                *text += &format!("zone = \"{zone}\"\n");
+    fn dedup(&mut self, text: &mut String) {
+        if self.chance(40) {
+            let id = match self.format {
+                "json" => "id:/value",
+                "senml" => "id:/n",
+                _ => "id:/tags/site",
+            };
+            *text += &format!("[input.dedup]\nby = \"{}\"\n", self.pick(&["reading", "reading", "header:d", id]));
+            self.option(text, 70, "keep", &["\"1m\"", "\"20m\"", "\"2h\"", "\"3650d\""]);
+            self.has_silence = true;
+        }
+    }
+
+    fn windows(&mut self, text: &mut String, kind: &str) {
+        *text += &format!("[window]\nkind = \"{kind}\"\n");
+        match kind {
+            "hopping" => {
+                let sizes = [
+                    "size = \"10m\"\nadvance = \"3m\"\n",
+                    "size = \"1h\"\nadvance = \"10m\"\n",
+                    "size = \"7m\"\nadvance = \"7m\"\n",
+                ];
+                *text += &self.pick(&sizes);
+            }
+            "session" => self.option(text, 100, "gap", &["\"1ms\"", "\"30s\"", "\"5m\"", "\"1h\""]),
+            "calendar" => {
+                self.option(text, 100, "unit", &["\"hour\"", "\"day\"", "\"week\"", "\"month\""]);
+                self.option(text, 70, "zone", &ZONES.map(|zone| json!(zone).to_string()));
             }
             _ => self.option(text, 60, "size", &["\"1s\"", "\"7m\"", "\"10m\"", "\"1d\"", "\"365d\""]),
         }
-        if text.contains("advance = \"1s\"") {
-            *text += "size = \"900s\"\n";
-        }
         self.option(text, 60, "grace", &["\"30m\"", "\"2h\"", "\"3650d\""]);
-        self.option(text, 40, "idle_close", &["\"1ms\"", "\"10m\"", "\"2h\""]);
-        self.option(text, 40, "retention", &["\"2h\"", "\"5h\"", "\"60d\""]);
+        if self.chance(40) {
+            self.option(text, 70, "idle_close", &["\"1m\"", "\"10m\"", "\"1h\""]);
+            self.option(text, 70, "retention", &["\"1h\"", "\"2h\"", "\"1d\""]);
+            self.has_silence = true;
+        }
     }
 
     /// A line `key = value`, or none.
-    fn option(&mut self, text: &mut String, percent: u32, key: &str, values: &[&str]) {
+    fn option(&mut self, text: &mut String, percent: u32, key: &str, values: &[impl AsRef<str>]) {
         if self.chance(percent) {
             *text += &format!("{key} = {}\n", self.pick(values));
         }
