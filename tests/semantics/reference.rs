@@ -79,7 +79,8 @@ fn compare(seed: u64, config: &str, messy: &mut Messy, outcomes: &mut BTreeSet<S
         outcomes.extend(
             ["hopping", "session", "idle_close", "retention", "calendar"]
                 .into_iter()
-                .filter_map(|it| config.contains(it).then(|| it.to_owned())),
+                .filter(|it| config.contains(it))
+                .map(str::to_owned),
         );
     }
 }
