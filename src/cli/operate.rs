@@ -318,6 +318,8 @@ pub fn render(operation: &Operation) -> String {
     let end = match (operation.state, longest, &operation.detail) {
         (OperationState::Failed, _, detail) => format!("failed: {}", detail.as_deref().unwrap_or("?")),
         (_, Some(ms), _) => format!("done: pause {ms:.0} ms"),
+        // The old active did not say when it stopped.
+        _ if operation.act.name() == "switchover" => "done: pause ?".to_owned(),
         (_, None, Some(detail)) => format!("done: {detail}"),
         (_, None, None) => "done".to_owned(),
     };

@@ -18,8 +18,6 @@ const LEVEL_WITHIN: Duration = Duration::from_millis(250);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// A word may be lost, so it is said again so often.
 const SAY_EVERY: Duration = Duration::from_millis(50);
-/// So long the old active may take to stop; then it is fenced as it is.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The active before.
 pub struct Predecessor {
@@ -67,13 +65,13 @@ impl Tenure {
             tracing::debug!(%partition, %error, "not connected before the switchover");
         }
         fail_point!("handover_before_ready");
-        // Half of the time of a promotion, for the other half is that of an ordinary one.
-        let catch_up_within = self.rules.promote_timeout / 2;
+        // Half of the time of a promotion, for the other half is that of an ordinary one. Then the old active is fenced as it is.
+        let give_up_at = ordered_at + self.rules.promote_timeout / 2;
         while !self.statuses.is_level(partition, LEVEL_WITHIN) {
             if self.control.ending() {
                 return Err(End::Stopped);
             }
-            if (predecessor.is_gone)() || ordered_at.elapsed() > catch_up_within {
+            if (predecessor.is_gone)() || Instant::now() >= give_up_at {
                 return Ok(Handed { prepare: ordered_at.elapsed(), ..Handed::default() });
             }
             std::thread::sleep(LOOK_EVERY);
@@ -83,7 +81,7 @@ impl Tenure {
         if let Some(ahead) = ahead {
             input.assign(partition, ahead).map_err(|error| End::Failed(error.to_string()))?;
         }
-        let left = self.ask_to_leave(predecessor)?;
+        let left = self.ask_to_leave(predecessor, give_up_at)?;
         fail_point!("handover_after_left");
         Ok(match left {
             Some(Left { next_input, stopped_at, last_commit }) => Handed {
@@ -97,8 +95,7 @@ impl Tenure {
         })
     }
 
-    fn ask_to_leave(&self, predecessor: &Predecessor) -> Result<Option<Left>, End> {
-        let asked_at = Instant::now();
+    fn ask_to_leave(&self, predecessor: &Predecessor, give_up_at: Instant) -> Result<Option<Left>, End> {
         loop {
             (predecessor.tell_ready)();
             fail_point!("handover_after_ready");
@@ -108,7 +105,7 @@ impl Tenure {
             if self.control.ending() {
                 return Err(End::Stopped);
             }
-            if (predecessor.is_gone)() || asked_at.elapsed() > LEAVE_WITHIN {
+            if (predecessor.is_gone)() || Instant::now() >= give_up_at {
                 tracing::warn!(partition = %self.partition, epoch = %self.epoch, "the old active does not answer, fencing it");
                 return Ok(None);
             }

@@ -68,7 +68,13 @@ impl Handler for Server {
                 let _ = node.inputs.send(Input::Seen { slot, seen, at }).await;
             }
             Notice::Assigned(news) => node.replicated.board.merge(news),
-            Notice::Handover(word) => drop(node.handovers.try_send((from.node_id, word))),
+            Notice::Handover(word) => {
+                // By its slot, for at the handshake it may not have had its id yet.
+                let id = node.replicated.read().nodes.iter().find(|(_, n)| n.slot == from.slot).map(|(id, _)| *id);
+                if let Some(id) = id {
+                    drop(node.handovers.try_send((id, word)));
+                }
+            }
         }
     }
 
