@@ -109,7 +109,6 @@ fn a_switchover_moves_partitions_while_they_work_and_nothing_is_read_twice() {
             let event = events(cluster, "switchover", "operator").pop().expect("an event");
             assert_eq!((&event["by"], &event["to"]["slot"]), (&"alice".into(), &to.as_str().into()), "turn {turn}");
             assert!(event["pause_ms"].is_number() && event["phases_ms"]["last_commit"].is_number(), "{event}");
-            eprintln!("{} {}", event["pause_ms"], event["phases_ms"]);
         }
         let moved = tokens.ok(cluster, 0, &["switchover", "--all", "--wait", "90s"]);
         assert_eq!(moved.matches("epoch").count(), 2, "{moved}");

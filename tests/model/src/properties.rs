@@ -26,7 +26,7 @@ pub const ONE_WRITER: &str = "one writer can commit";
 pub const ONE_ACTIVE: &str = "one active an epoch";
 /// The changelog is never taken to be above an active of the newest epoch that can write.
 pub const NOT_DEPOSED: &str = "an active that works is not deposed by an old report";
-/// See [`crate::recovery`].
+/// With faults ended, some replica becomes active: searched from every world that safety leaves.
 pub const RECOVERS: &str = "without faults somebody becomes active and commits";
 
 // What must be reached.
