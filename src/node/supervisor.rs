@@ -21,8 +21,8 @@ use crate::{
     log::{Log, LogError},
     metrics::catalogue::FENCED,
     partition::{
-        active::{ActiveRules, Begun, End, Tenure, TenureNews},
-        control::{Control, Left},
+        active::{ActiveRules, End, Tenure},
+        control::{Begun, Control, Left, TenureNews},
         restore::Restore,
         standby::{Standbys, Told},
         status::Statuses,

@@ -9,7 +9,7 @@ use fail::fail_point;
 use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role, invariants};
 
 use super::{
-    control::{Control, Left},
+    control::{Begun, Control, Left, TenureNews},
     handover::{Handed, Predecessor},
     machine::{Eligible, Panicked, Replica, Transaction},
     quiet::Quiet,
@@ -42,19 +42,6 @@ pub struct ActiveRules {
     pub promote_timeout: Duration,
     /// After so long the broker ends a transaction that nobody ends.
     pub transaction_timeout: Duration,
-}
-
-/// The first commit of a tenure.
-#[derive(Debug, Clone, Copy)]
-pub struct Begun {
-    /// Where the time went.
-    pub phases: PromotionPhases,
-    /// Changelog records applied on the way.
-    pub records_caught_up: u64,
-    /// Input records of the first transaction, which the one before had not committed.
-    pub readings_replayed: u64,
-    /// Of a switchover: since the active before stopped reading.
-    pub pause: Option<Duration>,
 }
 
 /// How a tenure ended.
@@ -95,15 +82,6 @@ pub struct Tenure {
     pub control: Arc<Control>,
     /// Of a switchover: the active before, which works until this one is ready.
     pub predecessor: Option<Predecessor>,
-}
-
-/// What a tenure tells while it goes on.
-#[derive(Debug, Clone, Copy)]
-pub enum TenureNews {
-    /// The first transaction is committed.
-    Begun(Begun),
-    /// It was asked to finish, and has: nothing is read or written any more.
-    Left(Left),
 }
 
 struct Running {

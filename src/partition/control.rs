@@ -1,4 +1,4 @@
-//! What a node asks of the thread of an active.
+//! What a node asks of the thread of an active, and what that tells.
 
 use std::{
     sync::{
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hotspare_cluster::Offset;
+use hotspare_cluster::{Offset, PromotionPhases};
 
 /// What others ask of the thread.
 #[derive(Debug, Default)]
@@ -77,4 +77,26 @@ impl Control {
     pub(super) fn takes_checkpoints(&self) -> bool {
         self.checkpoint.load(Ordering::Acquire)
     }
+}
+
+/// The first commit of a tenure.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    /// Where the time went.
+    pub phases: PromotionPhases,
+    /// Changelog records applied on the way.
+    pub records_caught_up: u64,
+    /// Input records of the first transaction, which the one before had not committed.
+    pub readings_replayed: u64,
+    /// Of a switchover: since the active before stopped reading.
+    pub pause: Option<Duration>,
+}
+
+/// What a tenure tells while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum TenureNews {
+    /// The first transaction is committed.
+    Begun(Begun),
+    /// It was asked to finish, and has: nothing is read or written any more.
+    Left(Left),
 }
