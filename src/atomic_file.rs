@@ -52,7 +52,7 @@ impl AtomicFile {
     pub fn sync(&mut self) -> io::Result<&Path> {
         self.file.flush()?;
         disk::check(0)?;
-        self.file.get_ref().sync_all()?;
+        hotspare_system::disk::sync_all(self.file.get_ref())?;
         Ok(&self.temp)
     }
 
@@ -104,7 +104,7 @@ pub fn write(target: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The folder cannot be opened or the device failed.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    hotspare_system::disk::sync_all(&File::open(folder)?)
 }
 
 fn sync_folder_of(file: &Path) -> io::Result<()> {

@@ -17,14 +17,14 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     temp.push(".tmp");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&temp)?;
     file.write_all(content)?;
-    file.sync_all()?;
+    hotspare_system::disk::sync_all(&file)?;
     fs::rename(&temp, path)?;
     sync_folder(folder)
 }
 
 /// Makes renames, creations and removals in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    hotspare_system::disk::sync_all(&File::open(folder)?)
 }
 
 /// Appends `length, crc32, payload` to `to`.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hotspare_system::thread;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::format::{BLOCK_BYTES_MAX, BlockBuilder, Header, encode_start, encode_trailer};
@@ -156,7 +157,7 @@ impl FileWriter {
         self.blocks = self.blocks.saturating_add(1);
         let pause = self.throttle.after(self.bytes);
         if !pause.is_zero() {
-            std::thread::sleep(pause);
+            thread::sleep(pause);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hotspare_system::thread;
 use tokio::sync::watch;
 
 use super::NodeError;
@@ -48,7 +49,7 @@ impl KafkaWatch {
         let answered = Mutex::new(Answered { last: long_ago, first: long_ago });
         let watch = Arc::new(Self { partitions: AtomicU32::new(0), answered });
         let this = Arc::downgrade(&watch);
-        std::thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health, &meters))?;
+        thread::Builder::new().name("kafka-watch".to_owned()).spawn(move || ask(&this, &log, &health, &meters))?;
         Ok(watch)
     }
 
@@ -108,7 +109,7 @@ fn ask(watch: &Weak<KafkaWatch>, log: &Arc<dyn Log>, health: &Health, meters: &M
             }
         }
         drop(watch);
-        std::thread::sleep(ASK_EVERY);
+        thread::sleep(ASK_EVERY);
     }
 }
 

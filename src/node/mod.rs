@@ -101,19 +101,12 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
     };
     let listeners = http::bind(&config.http).await?;
     let log: Arc<dyn Log> = Arc::new(KafkaLog::new(KafkaOptions::from_config(&config))?);
-    let (statuses, health) = (Statuses::default(), Arc::new(Health::default()));
-    let watch = KafkaWatch::start(Arc::clone(&log), Arc::clone(&health), statuses.meters().clone())?;
-    let reporter = Reporter {
-        statuses: statuses.clone(),
-        watch: Arc::clone(&watch),
-        health: Arc::clone(&health),
-        semantics_hash: config.semantics().hash(),
-        config_hash: config.cluster_wide_hash(),
-    };
-    let cluster = Cluster::start(options::cluster(&config), Arc::new(reporter)).await?;
+    let health = Arc::new(Health::default());
+    let parts = begin(&config, log, &health).await?;
+    let cluster = parts.cluster.clone();
     let app = App {
         cluster: cluster.clone(),
-        statuses: statuses.clone(),
+        statuses: parts.statuses.clone(),
         config: Arc::clone(&config),
         health: Arc::clone(&health),
     };
@@ -127,14 +120,6 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
     tokio::spawn(beat(Arc::clone(&health), http_ended));
     health.set_started();
     tracing::info!(slot = config.node.slot, version = env!("CARGO_PKG_VERSION"), "node started");
-    let parts = Parts {
-        cluster: cluster.clone(),
-        restore: options::restore(&config, &log, &statuses),
-        rules: options::active(&config),
-        log,
-        statuses,
-        handover_within: config.node.shutdown_timeout.get() / 2,
-    };
     let result = work(&config, parts, &health, asked_to_stop).await;
     end_http.send_replace(true);
     if let Some(traces) = traces
@@ -147,6 +132,47 @@ pub async fn run(config: Config) -> Result<(), NodeError> {
         tracing::error!(%error, "http server ended badly");
     }
     result
+}
+
+/// Starts the control plane, with all that it tells of this node.
+async fn begin(config: &Config, log: Arc<dyn Log>, health: &Arc<Health>) -> Result<Parts, NodeError> {
+    let statuses = Statuses::default();
+    let reporter = Reporter {
+        statuses: statuses.clone(),
+        watch: KafkaWatch::start(Arc::clone(&log), Arc::clone(health), statuses.meters().clone())?,
+        health: Arc::clone(health),
+        semantics_hash: config.semantics().hash(),
+        config_hash: config.cluster_wide_hash(),
+    };
+    let cluster = Cluster::start(options::cluster(config), Arc::new(reporter)).await?;
+    Ok(Parts {
+        cluster,
+        restore: options::restore(config, &log, &statuses),
+        rules: options::active(config),
+        log,
+        statuses,
+        handover_within: config.node.shutdown_timeout.get() / 2,
+    })
+}
+
+/// Runs a node on these topics, which are not looked at, until `stop` resolves: no servers, no signals, no hand-over. Tells the
+/// control plane and the status of the replicas when they have started.
+///
+/// # Errors
+/// The control plane or a thread does not start.
+#[cfg(feature = "simulated-system")]
+pub async fn run_simulated(
+    config: &Config,
+    log: Arc<dyn Log>,
+    started: impl FnOnce(&Cluster, &Statuses),
+    stop: impl Future<Output = ()>,
+) -> Result<(), NodeError> {
+    let parts = begin(config, log, &Arc::default()).await?;
+    started(&parts.cluster, &parts.statuses);
+    let cluster = parts.cluster.clone();
+    Supervisor::new(parts)?.run(stop).await;
+    cluster.shutdown().await;
+    Ok(())
 }
 
 /// Waits for usable topics, works until it is asked to stop, and hands over.

@@ -15,6 +15,7 @@ use hotspare_cluster::{
     Assignment, Assignments, Cluster, Epoch, EventId, EventKind, NodeId, PartitionId, PromotionOutcome,
     PromotionPhases, PromotionResult,
 };
+use hotspare_system::thread;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
@@ -248,7 +249,7 @@ impl Supervisor {
         held.state = State::Restoring;
         let wanted = Arc::clone(&held.wanted);
         let (restore, link, news) = (self.parts.restore.clone(), self.standbys.link(), self.news.clone());
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             if let Some((replica, checkpoints)) = restore.run(partition, || wanted.load(Ordering::Acquire)) {
                 link.follow((Box::new(replica), checkpoints));
                 drop(news.send(News::Restored(partition)));
@@ -277,7 +278,7 @@ impl Supervisor {
             predecessor,
         };
         let news = self.news.clone();
-        let spawned = std::thread::Builder::new().name(format!("active-{partition}")).spawn(move || {
+        let spawned = thread::Builder::new().name(format!("active-{partition}")).spawn(move || {
             let told = news.clone();
             let end = tenure.run(move |what| {
                 drop(told.send(match what {

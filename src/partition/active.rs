@@ -7,6 +7,7 @@ use std::{
 
 use fail::fail_point;
 use hotspare_cluster::{Epoch, EventId, Offset, PartitionId, PromotionPhases, Role, invariants};
+use hotspare_system::{mpsc::Receiver, thread};
 
 use super::{
     control::{Begun, Control, Left, TenureNews},
@@ -228,7 +229,7 @@ impl Tenure {
                         tracing::warn!(partition = %self.partition, epoch = %self.epoch, error, "promotion waits for kafka");
                         said = error;
                     }
-                    std::thread::sleep(RETRY_AFTER);
+                    thread::sleep(RETRY_AFTER);
                 }
                 Err(error) => return Err(End::Failed(error.to_string())),
             }
@@ -241,12 +242,7 @@ impl Tenure {
         status.and_then(|status| status.problem).unwrap_or_else(|| "it is not there any more".to_owned())
     }
 
-    fn wait_for_replica(
-        &self,
-        answer: &std::sync::mpsc::Receiver<Owned>,
-        begin: Instant,
-        lso: Offset,
-    ) -> Result<Owned, End> {
+    fn wait_for_replica(&self, answer: &Receiver<Owned>, begin: Instant, lso: Offset) -> Result<Owned, End> {
         loop {
             match answer.recv_timeout(POLL) {
                 Ok(owned) => return Ok(owned),
@@ -458,7 +454,7 @@ impl Running {
                     if self.tenure.control.ending() {
                         return Err(End::Stopped);
                     }
-                    std::thread::sleep(RETRY_AFTER);
+                    thread::sleep(RETRY_AFTER);
                 }
                 Err(error @ (CommitError::Fenced(_) | CommitError::Fatal(_))) => {
                     meters.count(&COMMITS, &["fenced"]);
@@ -503,7 +499,7 @@ impl Running {
         let partition = self.tenure.partition;
         self.input.note_progress(partition, self.batch_begin);
         let (log, statuses, next) = (Arc::clone(&self.tenure.log), self.tenure.statuses.clone(), self.next_input);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             if let Ok((_, end)) = log.bounds(Topic::Input, partition) {
                 statuses.update(partition, |status| status.input_lag_records = Some((end.0 - next.0).max(0)));
             }

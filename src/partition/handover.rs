@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use fail::fail_point;
 use hotspare_cluster::{Offset, PartitionId};
+use hotspare_system::thread;
 
 use super::{
     active::{End, Tenure},
@@ -74,7 +75,7 @@ impl Tenure {
             if (predecessor.is_gone)() || Instant::now() >= give_up_at {
                 return Ok(Handed { prepare: ordered_at.elapsed(), ..Handed::default() });
             }
-            std::thread::sleep(LOOK_EVERY);
+            thread::sleep(LOOK_EVERY);
         }
         let status = self.statuses.all().remove(&partition);
         let ahead = status.and_then(|status| status.progress).map(|progress| progress.next_input_offset);

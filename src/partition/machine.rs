@@ -422,9 +422,11 @@ impl Replica {
 
     /// The tenure is over: what follows is read from the changelog.
     pub fn stand_by(&mut self) {
-        self.store.undo();
         self.doubt = None;
         self.following = false;
+        // To see that it is missed (docs/SIMULATION.md).
+        fail::fail_point!("stand_by_without_undo", |_| ());
+        self.store.undo();
     }
 
     /// The state of the open batch, to decide when to commit.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hotspare_cluster::{Offset, PartitionId, Role};
+use hotspare_system::thread;
 
 use super::{
     machine::Replica,
@@ -71,7 +72,7 @@ impl Restore {
                         tracing::warn!(%partition, %error, "cannot restore yet, trying again");
                     }
                     self.statuses.update(partition, |status| status.problem = Some(error.to_string()));
-                    std::thread::sleep(RETRY_AFTER);
+                    thread::sleep(RETRY_AFTER);
                 }
             }
         }

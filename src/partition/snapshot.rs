@@ -10,6 +10,7 @@ use std::{
 };
 
 use hotspare_cluster::{Offset, PartitionId};
+use hotspare_system::thread;
 
 use super::{machine::Replica, status::Statuses};
 use crate::{
@@ -129,7 +130,7 @@ impl Checkpoints {
             created_at_ms: wall_clock_ms() - self.level_age_ms(),
         };
         let this = self.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let (meters, begin) = (this.statuses.meters(), Instant::now());
             match this.directory.write_snapshot(&header, snapshot) {
                 Ok(written) => {

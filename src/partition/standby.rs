@@ -2,16 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, OnceLock,
-        mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel},
-    },
-    thread::JoinHandle,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use fail::fail_point;
 use hotspare_cluster::{Offset, PartitionId, Role, invariants};
+use hotspare_system::{
+    mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel},
+    thread::{self, JoinHandle},
+};
 
 use super::{
     machine::{Divergence, OtherSemantics, Replica, Worth},
@@ -83,7 +83,7 @@ impl Standbys {
             leaving: BTreeMap::new(),
             lso_asked_at: Instant::now(),
         };
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("standby".to_owned())
             .spawn(move || worker.run())
             .map_err(|error| LogError::Unavailable(error.to_string()))?;
@@ -131,7 +131,7 @@ impl Link {
     #[must_use]
     pub fn ask(&self, partition: PartitionId, until: &Arc<OnceLock<Offset>>) -> Receiver<Owned> {
         // Without room: a replica leaves the thread only into the hands of somebody who waits for it.
-        let (reply, answer) = std::sync::mpsc::sync_channel(0);
+        let (reply, answer) = sync_channel(0);
         let _ = self.0.send(Command::HandOver { partition, until: Arc::clone(until), reply });
         answer
     }
@@ -361,7 +361,7 @@ impl Worker {
             return;
         }
         let (log, statuses) = (Arc::clone(&self.log), self.statuses.clone());
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             for partition in lagging {
                 if let Ok((_, end)) = log.bounds(Topic::Changelog, partition) {
                     statuses.update(partition, |status| status.lso = status.lso.max(end));

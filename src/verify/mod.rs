@@ -191,14 +191,22 @@ pub enum VerifyError {
 pub fn run(config: &Config, options: &Options) -> Result<Report, VerifyError> {
     let log = KafkaLog::new(KafkaOptions::from_config(config))
         .map_err(|source| VerifyError::Log { what: "from Kafka".to_owned(), source })?;
-    let partitions = partitions(config, &log, options)?;
+    run_on(config, &log, options)
+}
+
+/// The same, for topics that are open already.
+///
+/// # Errors
+/// No verdict can be given; see [`VerifyError`].
+pub fn run_on(config: &Config, log: &dyn Log, options: &Options) -> Result<Report, VerifyError> {
+    let partitions = partitions(config, log, options)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, WORKERS_MAX);
     let (queue, done) = (Mutex::new(partitions.into_iter()), Mutex::new(Vec::new()));
     let check = || -> Result<(), VerifyError> {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(partition) = next else { return Ok(()) };
-            let part = partition::check(config, &log, options, partition)?;
+            let part = partition::check(config, log, options, partition)?;
             done.lock().unwrap_or_else(PoisonError::into_inner).push(part);
         }
     };

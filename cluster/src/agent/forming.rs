@@ -50,7 +50,7 @@ async fn adopt(node: &Arc<Node>, cluster_id: String, node_id: NodeId) -> Result<
         raft::create_log(&folder).map_err(|e| format!("cannot create the raft log in {}: {e}", folder.display()))?;
         identity::save(&folder, &saved).map_err(|e| e.to_string())
     };
-    tokio::task::spawn_blocking(save).await.map_err(|e| e.to_string())??;
+    hotspare_system::spawn_blocking(save).await.map_err(|e| e.to_string())??;
     node.set_identity(identity.clone());
     if node.group().is_none() {
         start_group(node, &identity).await?;

@@ -8,10 +8,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use hotspare_system::mpsc::{Receiver, SyncSender, sync_channel};
+use hotspare_system::{disk as system_disk, thread};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, Framed};
@@ -100,7 +101,7 @@ pub(crate) fn open(path: &Path, fsync_warn: Duration) -> io::Result<(LogFile, Ve
     let (jobs, queue) = sync_channel(QUEUE_MAX);
     let fsyncs = Arc::<Fsyncs>::default();
     let writer = Writer { path: path.to_owned(), file, failed: None, fsync_warn, fsyncs: fsyncs.clone() };
-    std::thread::Builder::new().name("raft-log".into()).spawn(move || writer.run(&queue))?;
+    thread::Builder::new().name("raft-log".into()).spawn(move || writer.run(&queue))?;
     Ok((LogFile { jobs, fsyncs }, records))
 }
 
@@ -241,7 +242,7 @@ impl Writer {
     fn write(&mut self, records: &[Record]) -> io::Result<()> {
         self.file.write_all(&encode(records)?)?;
         let started = Instant::now();
-        self.file.sync_data()?;
+        system_disk::sync_data(&self.file)?;
         let took = started.elapsed();
         let took_us = self.fsyncs.took(took);
         if took > self.fsync_warn {

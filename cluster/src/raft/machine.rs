@@ -141,7 +141,7 @@ fn write(path: &Path, payload: &[u8]) -> io::Result<()> {
 
 /// Runs what blocks on the disk outside the tasks.
 async fn blocking<T: Send + 'static>(action: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(action).await.map_err(io::Error::other)?
+    hotspare_system::spawn_blocking(action).await.map_err(io::Error::other)?
 }
 
 /// Builds one snapshot, of the state at the moment it was made for.

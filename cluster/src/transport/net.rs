@@ -1,4 +1,4 @@
-//! The only lines that touch sockets; a simulator replaces this file's types by its own.
+//! The only lines that touch sockets; hotspare-system replaces them in a simulation.
 
 use std::io;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// A connection.
-pub(crate) type Stream = tokio::net::TcpStream;
+pub(crate) type Stream = hotspare_system::net::TcpStream;
 /// Its reading half.
-pub(crate) type Reading = tokio::net::tcp::OwnedReadHalf;
+pub(crate) type Reading = hotspare_system::net::tcp::OwnedReadHalf;
 /// Its writing half.
-pub(crate) type Writing = tokio::net::tcp::OwnedWriteHalf;
+pub(crate) type Writing = hotspare_system::net::tcp::OwnedWriteHalf;
 /// Where connections come in.
-pub(crate) type Listener = tokio::net::TcpListener;
+pub(crate) type Listener = hotspare_system::net::TcpListener;
 
 /// Listens at `host:port`.
 pub(crate) async fn listen(address: &str) -> io::Result<Listener> {

@@ -40,6 +40,13 @@ pub(super) struct Link {
 impl Link {
     /// Asks once.
     pub(super) fn ask<T>(&self, request: impl FnOnce(&mut Kafka) -> Result<T, Code>) -> Result<T, Failure> {
+        self.world.travel();
+        let answer = self.answer(request);
+        self.world.travel();
+        answer
+    }
+
+    fn answer<T>(&self, request: impl FnOnce(&mut Kafka) -> Result<T, Code>) -> Result<T, Failure> {
         let mut kafka = self.kafka.lock().unwrap_or_else(PoisonError::into_inner);
         kafka.advance_to(self.world.now_ms());
         if !kafka.is_available() {

@@ -30,6 +30,9 @@ pub trait World: Send + Sync {
     /// Who calls this has nothing to do for so long, at most. Time must go on with it, or clients wait for ever.
     fn wait(&self, at_most: Duration);
 
+    /// A request is on its way to the broker, or its answer back; others may go on meanwhile. Nothing is locked.
+    fn travel(&self) {}
+
     /// One of the options from 0 on.
     fn choose(&self, choice: Choice, options: usize) -> usize;
 }
