@@ -14,7 +14,9 @@ const DRAWN_MAX: usize = 60;
 /// Fewer samples than these have no 95th or 99th percentile.
 const P95_FROM: usize = 20;
 const P99_FROM: usize = 100;
-const COLOURS: [&str; 7] = ["#9aa0a6", "#c58af9", "#fcad70", "#78d9ec", "#8ab4f8", "#81c995", "#f28b82"];
+/// One for each phase.
+const COLOURS: [&str; 9] =
+    ["#8c564b", "#e377c2", "#9aa0a6", "#c58af9", "#fcad70", "#78d9ec", "#8ab4f8", "#81c995", "#f28b82"];
 const STYLE: &str = "body{font:14px/1.5 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#202124}\
     table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #dadce0;text-align:right}\
     td:first-child,th:first-child{text-align:left}svg text{font:11px system-ui,sans-serif;fill:#3c4043}";
@@ -148,7 +150,7 @@ fn phases(html: &mut String, timed: &[&HistoryEvent]) {
     for ((name, _), colour) in names.iter().zip(colours) {
         bar(html, (x, 0.0, 10.0), colour, name);
         label(html, x + 14.0, 0.0, name);
-        x += 100.0;
+        x += 84.0;
     }
     for (row, event) in drawn.iter().rev().enumerate() {
         let y = place(row + 1);

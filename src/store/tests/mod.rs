@@ -1,4 +1,5 @@
 mod crashes;
+mod order;
 mod silence;
 
 use std::sync::Arc;
