@@ -74,8 +74,11 @@ fn unreadable_entries_are_told_and_written_anew_by_the_next_active() {
     wait_commit(&mut cluster, &mut workload, active);
     let others = standbys(&cluster, active);
     wait_role(&mut cluster, &others, "standby", &[]);
-    let entry = newest(&cluster).into_iter().rev().find(|record| record.key.as_ref().is_some_and(|key| key[0] == 1));
-    let key = entry.and_then(|entry| entry.key).expect("an open window");
+    let key = cluster.wait_until("an open window", WITHIN, |cluster| {
+        let keys =
+            newest(cluster).into_iter().rev().filter(|record| record.value.is_some()).filter_map(|record| record.key);
+        keys.into_iter().find(|key| key[0] == 1)
+    });
     let garbage = [
         Rec::new(0, key, b"\x01\xff\xff".to_vec()),
         Rec::new(0, b"\x01no window".to_vec(), b"what?".to_vec()),
