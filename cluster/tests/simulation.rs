@@ -11,7 +11,7 @@ use std::{
 
 use clap::Parser as _;
 use hotspare_cluster::{
-    Cluster, Epoch, NodeId, NodeReport, Offset, Options, PartitionId, PromotionOutcome, PromotionPhases,
+    Cluster, Epoch, EventResult, NodeId, NodeReport, Offset, Options, PartitionId, PromotionOutcome, PromotionPhases,
     PromotionResult, ReplicaReport, Replicas, Role, Settings, Slot,
 };
 use hotspare_system::simulation::{
@@ -245,6 +245,10 @@ impl World {
             let known = *self.history.entry(event.seq).or_insert(what);
             if known != what {
                 self.failures.push(format!("event {} is {known:?} and {what:?}", event.seq));
+            }
+            if event.result == EventResult::Withheld {
+                // It tells of the tenure that was not begun yet.
+                continue;
             }
             let last = epochs.entry(event.partition).or_default();
             if event.epoch <= *last {

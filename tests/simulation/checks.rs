@@ -8,7 +8,7 @@ use hotspare::log::Log;
 use hotspare::log::model::{Isolation, Kafka};
 use hotspare::verify;
 use hotspare::{Epoch, NodeId, PartitionId};
-use hotspare_cluster::{Cluster, Role};
+use hotspare_cluster::{Cluster, EventResult, Role};
 
 use crate::{
     kafka::PARTITIONS,
@@ -126,6 +126,11 @@ impl Checks {
         for number in 0..PARTITIONS {
             let partition = PartitionId(number);
             let end = kafka.bounds(&config.input.topic, number).map_err(|code| code.to_string())?.end;
+            // What is aborted, and control records, need no commit.
+            let has_records = |from| {
+                let found = kafka.fetch(&config.input.topic, number, from, Isolation::Committed, usize::MAX);
+                found.is_ok_and(|(found, _)| found.iter().any(|entry| entry.data().is_some()))
+            };
             let replicas: Vec<_> = all.iter().filter_map(|all| all.get(&partition)).collect();
             let shown = || {
                 let replicas =
@@ -137,7 +142,7 @@ impl Checks {
                 matches!(replica.role, Role::Active | Role::Standby)
                     && replica.digest_equal == Some(true)
                     && replica.progress == replicas[0].progress
-                    && replica.progress.as_ref().is_some_and(|progress| progress.next_input_offset.0 == end)
+                    && replica.progress.as_ref().is_some_and(|progress| !has_records(progress.next_input_offset.0))
             });
             if actives != 1 || replicas.len() != NAMES.len() || !level {
                 return Err(shown());
@@ -171,6 +176,10 @@ impl Checks {
                 let known = *self.history.entry(event.seq).or_insert(what);
                 if known != what {
                     self.failures.push(format!("event {} is {known:?} and {what:?}", event.seq));
+                }
+                if event.result == EventResult::Withheld {
+                    // It tells of the tenure that was not begun yet.
+                    continue;
                 }
                 let last = epochs.entry(event.partition).or_default();
                 if event.epoch <= *last {

@@ -45,7 +45,8 @@ impl Input {
                     "kind = \"session\"\ngap = \"4s\"\nidle_close = \"6s\"",
                     "size = \"10s\"\nidle_close = \"12s\"",
                 ]);
-                let emit = dice.pick(&["final", "changes"]);
+                // Sessions are shown when they are final only.
+                let emit = if window.contains("session") { "final" } else { dice.pick(&["final", "changes"]) };
                 let dedup = dice.pick(&["", "[input.dedup]\nby = \"reading\"\nkeep = \"30s\"\n"]);
                 format!(
                     "[input]\ntopic = \"t\"\n{dedup}[window]\n{window}\n[output]\nemit = \"{emit}\"\ndead_letter = [\"late\", \"rejected\"]\n"
