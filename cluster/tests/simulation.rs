@@ -180,7 +180,7 @@ impl World {
             Fault::Delay(most) => self.simulation.set_delay_max(most),
             Fault::Clock(host, offset_ms) => self.simulation.set_wall_offset_ms(host, offset_ms),
             Fault::SlowDisk(host, delay) => self.simulation.set_disk_delay(host, delay),
-            Fault::KafkaCut(..) | Fault::KafkaSilent(_) | Fault::KafkaTrouble(_) => {}
+            Fault::KafkaCut(..) | Fault::KafkaStall(..) | Fault::KafkaSilent(_) | Fault::KafkaTrouble(_) => {}
         }
     }
 
@@ -280,9 +280,15 @@ async fn drive(cluster: Cluster, replicas: Arc<Pretended>) {
                     partition: *partition,
                     epoch: assignment.epoch,
                     result: PromotionResult::Ok,
-                    phases_ms: PromotionPhases { fence: 3.0, catch_up: 1.0, first_output: 5.0 },
+                    phases_ms: PromotionPhases {
+                        fence: 3.0,
+                        catch_up: 1.0,
+                        first_output: 5.0,
+                        ..PromotionPhases::default()
+                    },
                     records_caught_up: 1,
                     readings_replayed: 2,
+                    pause_ms: None,
                 });
             }
             if active || assignment.standbys.contains(&me) {

@@ -8,6 +8,8 @@ use std::{
 
 use hotspare::config::Config;
 use hotspare::log::model::{Choice, Code, Kafka, ModelLog, ModelOptions, NewRecord, TopicConfig, World};
+use hotspare::log::{Fenced, Log, LogError, LogIdentity, Reader, Topic};
+use hotspare::{Offset, PartitionId};
 use hotspare_system::{
     simulation::{HostId, faults::Dice},
     thread,
@@ -24,15 +26,19 @@ pub struct Weather {
     pub dice: Dice,
     /// Hosts that do not reach it.
     pub cut_off: BTreeSet<HostId>,
+    /// Hosts whose connection for standbys stalls.
+    pub stalled: BTreeSet<HostId>,
     /// Of 1000 requests, so many get lost, or their answers.
     pub trouble_permille: u32,
 }
 
 /// How a node reaches Kafka.
-struct Way {
-    host: HostId,
-    begin: Instant,
-    weather: Arc<Mutex<Weather>>,
+pub struct Way {
+    pub host: HostId,
+    /// Whether standbys follow by it.
+    pub follows: bool,
+    pub begin: Instant,
+    pub weather: Arc<Mutex<Weather>>,
 }
 
 impl World for Way {
@@ -60,6 +66,7 @@ impl World for Way {
         let weather = &mut *self.weather.lock().expect("nobody panics with it");
         let permille = match choice {
             Choice::Request if weather.cut_off.contains(&self.host) => return 1,
+            Choice::Request if self.follows && weather.stalled.contains(&self.host) => return 1,
             Choice::Request => u64::from(weather.trouble_permille),
             Choice::Marker => 100 + u64::from(weather.trouble_permille),
             Choice::Compaction => 10,
@@ -101,17 +108,51 @@ fn options(owner: &str, config: &Config) -> ModelOptions {
     }
 }
 
-/// The topics as a node on this host sees them.
-pub fn log_of(
-    host: HostId,
-    owner: &str,
-    kafka: &Arc<Mutex<Kafka>>,
-    weather: &Arc<Mutex<Weather>>,
-    config: &Config,
-    begin: Instant,
-) -> ModelLog {
-    let way = Way { host, begin, weather: Arc::clone(weather) };
-    ModelLog::new(Arc::clone(kafka), Arc::new(way), options(owner, config))
+/// The topics as a node sees them: it follows by a connection of its own.
+pub struct NodeLog {
+    log: ModelLog,
+    following: ModelLog,
+}
+
+impl NodeLog {
+    pub fn new(owner: &str, way: impl Fn(bool) -> Way, kafka: &Arc<Mutex<Kafka>>, config: &Config) -> Self {
+        let log = |follows| ModelLog::new(Arc::clone(kafka), Arc::new(way(follows)), options(owner, config));
+        Self { log: log(false), following: log(true) }
+    }
+}
+
+impl Log for NodeLog {
+    fn reader(&self, topic: Topic, name: &str) -> Result<Box<dyn Reader>, LogError> {
+        self.following.reader(topic, name)
+    }
+
+    fn input_reader(&self, partition: PartitionId) -> Result<Box<dyn Reader>, LogError> {
+        self.log.input_reader(partition)
+    }
+
+    fn prepare(&self, partition: PartitionId) -> Result<(), LogError> {
+        self.log.prepare(partition)
+    }
+
+    fn fence(&self, partition: PartitionId) -> Result<Fenced, LogError> {
+        self.log.fence(partition)
+    }
+
+    fn bounds(&self, topic: Topic, partition: PartitionId) -> Result<(Offset, Offset), LogError> {
+        self.log.bounds(topic, partition)
+    }
+
+    fn keep_warm(&self, partitions: &[PartitionId]) {
+        self.log.keep_warm(partitions);
+    }
+
+    fn partitions(&self, topic: Topic) -> Result<Option<u32>, LogError> {
+        self.log.partitions(topic)
+    }
+
+    fn identity(&self) -> Result<LogIdentity, LogError> {
+        self.log.identity()
+    }
 }
 
 /// The topics as they are.

@@ -17,7 +17,7 @@ use hotspare_system::simulation::seeds::{self, Arguments};
 use mistakes::Mistake;
 
 /// Within so many seeds each mistake must be found.
-const FOUND_WITHIN: u64 = 40;
+const FOUND_WITHIN: u64 = 20;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

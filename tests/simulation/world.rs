@@ -71,7 +71,7 @@ impl World {
         let configs: Vec<_> =
             NAMES.iter().map(|name| Arc::new(input::config(&NAMES, name, folder.path(), &semantics))).collect();
         let kafka = kafka::broker(&configs[0]);
-        let weather = Weather { dice: Dice::new(seed, 3), cut_off: [].into(), trouble_permille: 0 };
+        let weather = Weather { dice: Dice::new(seed, 3), cut_off: [].into(), stalled: [].into(), trouble_permille: 0 };
         Self {
             seed,
             mistake,
@@ -167,7 +167,7 @@ impl World {
             let Some((partition, record)) = self.input.next(self.sent) else { continue };
             // What a broker refuses is not in the input.
             let _refused = match self.sent % 7 {
-                0 => kafka::append_in_transaction(&mut kafka, topic, partition, record, self.sent % 2 == 0),
+                0 => kafka::append_in_transaction(&mut kafka, topic, partition, record, self.sent.is_multiple_of(2)),
                 _ => kafka.append(topic, partition, &[record]).map(drop),
             };
         }
@@ -194,8 +194,8 @@ impl World {
     fn log(&self, host: HostId) -> Arc<dyn Log> {
         // Each node has a transactional id of its own, so that nobody is fenced.
         let owner = if self.mistake == Some(Mistake::NoFencing) { NAMES[host.0] } else { "plant" };
-        let log: Arc<dyn Log> =
-            Arc::new(kafka::log_of(host, owner, &self.kafka, &self.weather, &self.configs[host.0], self.begin));
+        let way = |follows| kafka::Way { host, follows, begin: self.begin, weather: Arc::clone(&self.weather) };
+        let log: Arc<dyn Log> = Arc::new(kafka::NodeLog::new(owner, way, &self.kafka, &self.configs[host.0]));
         match self.mistake {
             Some(mistake) => Arc::new(Mistaken { log, mistake }),
             None => log,
@@ -229,6 +229,8 @@ impl World {
             Fault::KafkaSilent(is_silent) => {
                 self.kafka.lock().expect("nobody panics with it").set_available(!is_silent);
             }
+            Fault::KafkaStall(host, true) => drop(weather.stalled.insert(host)),
+            Fault::KafkaStall(host, false) => drop(weather.stalled.remove(&host)),
             Fault::KafkaCut(host, true) => drop(weather.cut_off.insert(host)),
             Fault::KafkaCut(host, false) => drop(weather.cut_off.remove(&host)),
         }

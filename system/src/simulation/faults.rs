@@ -31,6 +31,8 @@ pub enum Fault {
     Clock(HostId, i64),
     /// A host does not reach Kafka, or does again.
     KafkaCut(HostId, bool),
+    /// The connection by which a host's standbys follow stalls, or goes on; its others work.
+    KafkaStall(HostId, bool),
     /// Nobody gets an answer of Kafka, or all do again.
     KafkaSilent(bool),
     /// Of 1000 choices that Kafka leaves to chance, so many are unpleasant.
@@ -117,7 +119,7 @@ impl Storm {
         let other = HostId((host.0 + 1 + usize::try_from(dice.below(self.hosts as u64 - 1)).unwrap_or(0)) % self.hosts);
         let (there, back) = (Cut { from: host, to: other }, Cut { from: other, to: host });
         let pair = |fault: fn(HostId, bool) -> Fault| (vec![fault(host, true)], vec![fault(host, false)]);
-        match dice.below(if self.with_kafka { 16 } else { 12 }) {
+        match dice.below(if self.with_kafka { 18 } else { 12 }) {
             0..4 => {
                 let how = dice.pick(&[Crash::Process, Crash::Process, Crash::Power]);
                 // More than one lost disk of three may be a lost majority, of which nobody promises anything.
@@ -145,6 +147,7 @@ impl Storm {
                 (vec![Fault::SlowDisk(host, slow)], vec![Fault::SlowDisk(host, Duration::ZERO)])
             }
             12..14 => pair(Fault::KafkaCut),
+            15..17 => pair(Fault::KafkaStall),
             14 => (vec![Fault::KafkaSilent(true)], vec![Fault::KafkaSilent(false)]),
             _ => {
                 let permille = dice.pick(&[10, 50, 200]);
