@@ -17,6 +17,7 @@ const BASE_MS: i64 = 1_704_067_200_000;
 /// Makes records and configurations; the same seed makes the same ones.
 pub struct Messy {
     format: &'static str,
+    seed: u64,
     random: ChaCha8Rng,
     /// Something depends on log time: it should not leap to the end of time at once.
     has_silence: bool,
@@ -136,7 +137,7 @@ const TIMES: [&str; 36] = [
 impl Messy {
     /// `format` as in a configuration.
     pub fn new(format: &'static str, seed: u64) -> Self {
-        Self { format, random: ChaCha8Rng::seed_from_u64(seed), has_silence: false, last: None }
+        Self { format, seed, random: ChaCha8Rng::seed_from_u64(seed), has_silence: false, last: None }
     }
 
     fn pick(&mut self, texts: &[impl AsRef<str>]) -> String {
