@@ -350,6 +350,15 @@ impl History {
         self.events.iter_mut().rev().filter(done).find(|e| e.partition == partition && e.epoch == epoch)
     }
 
+    /// Events by which the detector deposed this process, and that are not known to be false positives.
+    pub(crate) fn falsely_deposed(&self, node: NodeId, incarnation: u64) -> impl Iterator<Item = &HistoryEvent> {
+        self.events.iter().filter(move |event| {
+            let by_detector = matches!(event.reason, Reason::ProcessDead | Reason::Silent);
+            let same = event.from.as_ref().is_some_and(|f| f.node_id == node) && event.from_incarnation == incarnation;
+            by_detector && same && event.result != EventResult::Withheld && !event.false_positive
+        })
+    }
+
     /// Counts the event of a partition's epoch, which has just ended.
     pub(crate) fn count_end(&mut self, partition: PartitionId, epoch: Epoch) {
         if let Some(event) = self.of_epoch_mut(partition, epoch).cloned() {

@@ -432,14 +432,11 @@ impl State {
 
     fn false_positive(&mut self, node: NodeId, incarnation: u64) -> Vec<Event> {
         let mut found = 0;
-        for event in &mut self.history.events {
-            let by_detector = matches!(event.reason, Reason::ProcessDead | Reason::Silent);
-            let same = event.from.as_ref().is_some_and(|f| f.node_id == node) && event.from_incarnation == incarnation;
-            if by_detector && same && event.result != EventResult::Withheld && !event.false_positive {
-                event.false_positive = true;
-                found += 1;
-                *self.history.totals.false_failovers.entry(event.reason.name().to_owned()).or_default() += 1;
-            }
+        let falsely: Vec<_> = self.history.falsely_deposed(node, incarnation).map(|event| event.seq).collect();
+        for event in self.history.events.iter_mut().filter(|event| falsely.contains(&event.seq)) {
+            event.false_positive = true;
+            found += 1;
+            *self.history.totals.false_failovers.entry(event.reason.name().to_owned()).or_default() += 1;
         }
         self.history.false_positives += found;
         if found == 0 { vec![Event::Ignored("no such event")] } else { Vec::new() }

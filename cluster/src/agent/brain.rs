@@ -193,10 +193,8 @@ impl Brain {
     }
 
     fn falsely_deposed(&self, slot: &Slot, incarnation: u64) {
-        let id = self.node.peers().get(slot).map(|p| p.heartbeat.node_id);
-        let Some(node) = id.filter(|_| self.node.raft_status().is_leader) else {
-            return;
-        };
+        // Whoever hears it says so: there may be no leader at this moment, and repeats change nothing.
+        let Some(node) = self.node.peers().get(slot).map(|p| p.heartbeat.node_id) else { return };
         let command = Command::FalsePositive { node, incarnation };
         self.node.add_duty(Duty::Command(command));
     }

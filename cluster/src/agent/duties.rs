@@ -55,6 +55,9 @@ fn done(node: &Node, duty: &Duty) -> bool {
         }
         // By now it may be active again, by itself.
         Duty::Command(Command::Fenced { partition, epoch, .. }) => node.fenced().get(partition) != Some(epoch),
+        Duty::Command(Command::FalsePositive { node, incarnation }) => {
+            state.history.falsely_deposed(*node, *incarnation).next().is_none()
+        }
         Duty::Command(_) => false,
     }
 }

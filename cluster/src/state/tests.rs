@@ -137,8 +137,11 @@ fn the_same_incarnation_heard_again_marks_its_failovers_as_false() {
     assert!(!state.history.events[1].false_positive);
     state.apply(6, Command::FalsePositive { node: NodeId(1), incarnation: 71 }, 10);
     assert!(state.history.events[1].false_positive);
+    // Each node that hears it says so.
+    state.apply(7, Command::FalsePositive { node: NodeId(1), incarnation: 71 }, 10);
     assert_eq!(state.history.false_positives, 1);
     assert_eq!(state.history.totals.false_failovers["process_dead"], 1);
+    assert_eq!(state.history.falsely_deposed(NodeId(1), 71).count(), 0);
 }
 
 #[test]
