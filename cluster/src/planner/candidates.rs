@@ -200,7 +200,9 @@ impl Judge<'_> {
             return Ok(());
         };
         let passed = u64::try_from(self.facts.wall.0.saturating_sub(at.0)).unwrap_or(0);
-        if Duration::from_millis(passed) < self.facts.promote_retry_after {
+        // Another leader's clock may have been ahead: nobody waits for it to come true.
+        let waited = self.facts.withheld_since.get(&self.partition).map(|since| self.facts.now.saturating_sub(*since));
+        if Duration::from_millis(passed).max(waited.unwrap_or_default()) < self.facts.promote_retry_after {
             return Err(CandidateReason::PromotionFailed);
         }
         Ok(())

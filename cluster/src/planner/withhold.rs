@@ -121,8 +121,10 @@ fn antiflap(
     if need.kind != EventKind::Failover || !by_detector {
         return None;
     }
-    let flap = flap(state, partition, entry, facts.wall, settings, need.proved);
-    flap.remaining.filter(|left| !left.is_zero())
+    let Flap { pause, remaining, .. } = flap(state, partition, entry, facts.wall, settings, need.proved);
+    // The failover before may have got its time from another clock, which was ahead: nobody waits longer than the pause.
+    let waited = facts.withheld_since.get(&partition).map_or(Duration::ZERO, |since| facts.now.saturating_sub(*since));
+    remaining.map(|left| left.min(pause.saturating_sub(waited))).filter(|left| !left.is_zero())
 }
 
 /// How often a partition failed over of late, and what that means for the next time.
@@ -130,6 +132,8 @@ fn antiflap(
 pub(crate) struct Flap {
     /// Automatic failovers in the window.
     pub(crate) recent: usize,
+    /// From one to the next.
+    pub(crate) pause: Duration,
     /// Until the next would be done, from now on; none: at once.
     pub(crate) remaining: Option<Duration>,
 }
@@ -146,18 +150,18 @@ pub(crate) fn flap(
 ) -> Flap {
     let window_ms = millis(settings.antiflap_window);
     let recent: Vec<_> = entry.failovers.iter().filter(|t| wall.0.saturating_sub(t.0) < window_ms).collect();
-    let pause = || {
-        let last = recent.iter().map(|t| t.0).max()?;
-        let pause = if dies_at_once(state, partition) {
-            settings.antiflap_max
-        } else {
-            let k = recent.len() + 1 + usize::from(!proved);
-            let doublings = u32::try_from(k.checked_sub(3)?).unwrap_or(u32::MAX);
-            let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
-            settings.antiflap_base.saturating_mul(factor).min(settings.antiflap_max)
-        };
-        let passed = Duration::from_millis(u64::try_from(wall.0.saturating_sub(last)).unwrap_or(0));
-        pause.checked_sub(passed)
+    let pause = if dies_at_once(state, partition) {
+        settings.antiflap_max
+    } else {
+        let k = recent.len() + 1 + usize::from(!proved);
+        k.checked_sub(3).map_or(Duration::ZERO, |doublings| {
+            let factor = u32::try_from(doublings).ok().and_then(|doublings| 2u32.checked_pow(doublings));
+            settings.antiflap_base.saturating_mul(factor.unwrap_or(u32::MAX)).min(settings.antiflap_max)
+        })
     };
-    Flap { recent: recent.len(), remaining: pause() }
+    let remaining = recent.iter().map(|t| t.0).max().and_then(|last| {
+        let passed = Duration::from_millis(u64::try_from(wall.0.saturating_sub(last)).unwrap_or(0));
+        pause.checked_sub(passed).filter(|left| !left.is_zero())
+    });
+    Flap { recent: recent.len(), pause, remaining }
 }

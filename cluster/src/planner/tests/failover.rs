@@ -164,6 +164,30 @@ fn failovers_that_repeat_are_held_back_longer_and_longer() {
     assert_eq!(orders(&world.plan()).len(), 1, "old ones are forgotten");
 }
 
+/// Found by the simulation: a leader whose clock was an hour ahead had ordered the failovers before.
+#[test]
+fn times_of_a_clock_that_was_ahead_hold_nothing_back_for_longer_than_the_pause() {
+    let hour_ms = 3_600_000;
+    let mut world = World::settled(3, 1, 2);
+    let later = WallTime(world.wall.0 + hour_ms);
+    world.state.partitions.get_mut(&PartitionId(0)).unwrap().failovers = vec![later; 2];
+    world.die(world.active(0), Cause::ProcessDead);
+    assert_eq!(world.plan().withheld[0].remaining, Some(world.settings.antiflap_base));
+    world.withheld_since.insert(PartitionId(0), world.now);
+    world.pass(world.settings.antiflap_base - Duration::from_millis(1));
+    assert_eq!(world.plan().withheld[0].remaining, Some(Duration::from_millis(1)));
+    world.pass(Duration::from_millis(1));
+    assert_eq!(orders(&world.plan()).len(), 1);
+    // The same where a promotion failed and no other node can.
+    let mut world = World::settled(1, 1, 0);
+    let later = WallTime(world.wall.0 + hour_ms);
+    world.state.partitions.get_mut(&PartitionId(0)).unwrap().stage = Stage::Failed { at: later };
+    assert!(orders(&world.plan()).is_empty());
+    world.withheld_since.insert(PartitionId(0), world.now);
+    world.pass(world.settings.promote_retry_after);
+    assert_eq!(orders(&world.plan()).len(), 1);
+}
+
 #[test]
 fn a_failed_promotion_goes_to_the_next_candidate_and_only_then_to_the_same_after_a_pause() {
     let mut world = World::settled(3, 1, 2);

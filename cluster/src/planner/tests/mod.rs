@@ -10,8 +10,6 @@ use crate::operation::{Act, ActError, ActRequest, OperationState, StepState, Whi
 use crate::report::{PromotionOutcome, PromotionPhases, PromotionResult, ReplicaReport};
 use crate::state::NewNode;
 
-const NOT_WITHHELD: &BTreeMap<PartitionId, Moment> = &BTreeMap::new();
-
 /// A cluster of nodes 1, 2, … in the planner's eyes; node 1 is the Raft leader.
 struct World {
     state: State,
@@ -23,6 +21,7 @@ struct World {
     index: u64,
     calm: Moment,
     ordered_at: BTreeMap<PartitionId, (Epoch, Moment)>,
+    withheld_since: BTreeMap<PartitionId, Moment>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,6 +48,7 @@ impl World {
             index: 1,
             calm: Duration::from_secs(100),
             ordered_at: BTreeMap::new(),
+            withheld_since: BTreeMap::new(),
         };
         let new = |id| NewNode {
             node_id: NodeId(id),
@@ -108,7 +108,7 @@ impl World {
             stalled_after: self.settings.stalled_after,
             nodes: nodes.collect(),
             ordered_at: &self.ordered_at,
-            withheld_since: NOT_WITHHELD,
+            withheld_since: &self.withheld_since,
         };
         then(&facts)
     }
