@@ -239,26 +239,33 @@ impl Active {
     /// Back to the last commit.
     pub(super) fn undo(&mut self, semantics: &Semantics) {
         let mut changes = std::mem::take(&mut self.open.changes);
-        for change in changes.drain(..).rev() {
-            self.undo_change(semantics, change);
+        let mut series: Vec<_> =
+            changes.drain(..).rev().filter_map(|change| self.undo_change(semantics, change)).collect();
+        // Not before all is back: amid it a series can look as if nothing were left of it.
+        series.sort_unstable();
+        series.dedup();
+        for id in series {
+            self.schedule(semantics, id);
+            self.state.remove_if_empty(id);
         }
         self.open.changes = changes;
         self.open.clear();
         self.totals = self.committed.clone();
     }
 
-    fn undo_change(&mut self, semantics: &Semantics, change: Change) {
+    /// Gives the series that it was a change of.
+    fn undo_change(&mut self, semantics: &Semantics, change: Change) -> Option<SeriesId> {
         let id = match change {
             Change::LogTime { before, old } => {
                 match old {
                     Some(log_time_ms) => self.facts.insert(before, log_time_ms),
                     None => self.facts.remove(&before),
                 };
-                return;
+                return None;
             }
             Change::Window { series, .. } | Change::Series { series, .. } | Change::Identity { series, .. } => series,
         };
-        let Some(series) = self.state.get_mut(id) else { return };
+        let series = self.state.get_mut(id)?;
         match change {
             Change::Window { place, old, .. } => {
                 match (old, series.window_mut(place)) {
@@ -297,7 +304,6 @@ impl Active {
             }
             Change::LogTime { .. } => {}
         }
-        self.schedule(semantics, id);
-        self.state.remove_if_empty(id);
+        Some(id)
     }
 }
