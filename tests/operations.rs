@@ -250,7 +250,7 @@ fn one_node_is_drained_at_a_time_and_can_stop_then() {
     let (code, _, err) = tokens.run(&cluster, "alice", &["drain", "hotspare-2", "--reason", "too", "--wait", "1s"]);
     assert!(
         code == 4 && err.contains("hotspare-1 is being drained by alice") && err.contains("still running, op-"),
-        "{err}"
+        "{code} {out} {err}"
     );
     tokens.ok(&cluster, 0, &["undrain", "hotspare-1"]);
     cluster.wait_until("the second is drained", WITHIN, |cluster| {
