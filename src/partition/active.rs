@@ -112,6 +112,7 @@ impl Tenure {
     /// Runs it to its end.
     pub fn run(self, tell: impl Fn(TenureNews)) -> End {
         let (partition, epoch) = (self.partition, self.epoch);
+        let role_before = self.statuses.all().get(&partition).map_or(Role::Standby, |status| status.role);
         let standbys = self.standbys.clone();
         let statuses = self.statuses.clone();
         let end = match self.promote() {
@@ -119,7 +120,8 @@ impl Tenure {
                 standbys.keep(partition);
                 statuses.update(partition, |status| {
                     if status.role == Role::Promoting {
-                        status.role = Role::Standby;
+                        // One that is divergent stays so: it must not look like a candidate again.
+                        status.role = if role_before == Role::Divergent { role_before } else { Role::Standby };
                     }
                 });
                 end
@@ -248,7 +250,9 @@ impl Tenure {
                 Ok(owned) => return Ok(owned),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(End::Failed(format!("the replica cannot be used: {}", self.problem())));
+                    const WHAT: &str = "the replica cannot be used: ";
+                    let problem = self.problem();
+                    return Err(End::Failed(format!("{WHAT}{}", problem.trim_start_matches(WHAT))));
                 }
             }
             if self.control.ending() {
